@@ -1,0 +1,3 @@
+module github.com/sandlot-go/sandlot
+
+go 1.26

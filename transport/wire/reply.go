@@ -1,0 +1,330 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+)
+
+// A MessageError reports a payload that is not the message it should be.
+type MessageError struct {
+	Message string // what was expected, such as "reserve-execution reply"
+	Problem string
+}
+
+func (e *MessageError) Error() string {
+	return fmt.Sprintf("wire: invalid %s: %s", e.Message, e.Problem)
+}
+
+// A Refusal is a reply with ok false: the guest's own words.
+type Refusal struct {
+	OK      bool   `json:"ok"`
+	BootID  string `json:"guestBootId,omitempty"`
+	Code    string `json:"error"`
+	Message string `json:"message,omitempty"`
+}
+
+func (e *Refusal) Error() string {
+	if e.Message != "" {
+		return "guest refused: " + e.Code + ": " + e.Message
+	}
+	return "guest refused: " + e.Code
+}
+
+// A Health is the reply to healthz. Retiring is true when the guest has fenced
+// itself for good because it could not prove that a program has ended.
+type Health struct {
+	OK              bool     `json:"ok"`
+	ProtocolVersion int      `json:"protocolVersion"`
+	Features        []string `json:"features"`
+	Retiring        bool     `json:"retiring,omitempty"`
+}
+
+// A Reservation is the reply to reserve-execution. LeaseExpiresAt is Unix time
+// in milliseconds, by the guest's clock. State is empty unless the request
+// named the id.
+type Reservation struct {
+	OK              bool   `json:"ok"`
+	BootID          string `json:"guestBootId,omitempty"`
+	ProtocolVersion int    `json:"protocolVersion"`
+	ExecutionID     string `json:"executionId"`
+	LeaseExpiresAt  int64  `json:"leaseExpiresAt"`
+	State           string `json:"state,omitempty"`
+}
+
+// The outcomes of an execution, and the states of a reservation.
+const (
+	StateReserved  = "reserved"
+	StateStarting  = "starting"
+	StateRunning   = "running"
+	StateExited    = "exited"
+	StateTerminal  = "terminal"
+	StateCancelled = "cancelled"
+	StateCompleted = "completed"
+	StateFailed    = "failed"
+)
+
+// A Result is the end of a program. ExitCode is -1 when a signal ended it.
+type Result struct {
+	Type            string `json:"type,omitempty"`
+	ExitCode        int    `json:"exitCode"`
+	TimedOut        bool   `json:"timedOut"`
+	DurationMs      int64  `json:"durationMs"`
+	Signal          string `json:"signal,omitempty"`
+	StdoutTruncated bool   `json:"stdoutTruncated"`
+	StderrTruncated bool   `json:"stderrTruncated"`
+}
+
+// A Cancellation is the reply to cancel-execution: the execution has ended and
+// its process group is gone.
+type Cancellation struct {
+	OK      bool    `json:"ok"`
+	BootID  string  `json:"guestBootId,omitempty"`
+	State   string  `json:"state"` // StateCancelled, StateCompleted or StateFailed
+	Started bool    `json:"started"`
+	Result  *Result `json:"result,omitempty"`
+	Error   string  `json:"error,omitempty"` // text of a failed start
+}
+
+// A ReadReply is the reply to read-file. Offset and BytesRead are there for
+// ranges only; SizeBytes is always that of the whole file.
+type ReadReply struct {
+	OK        bool   `json:"ok"`
+	BootID    string `json:"guestBootId,omitempty"`
+	Content   string `json:"content"`
+	SizeBytes int64  `json:"sizeBytes"`
+	Encoding  string `json:"encoding"`
+	Offset    *int64 `json:"offset,omitempty"`
+	BytesRead *int64 `json:"bytesRead,omitempty"`
+}
+
+// A WriteReply is the reply to write-file. SizeBytes, there for parts only, is
+// the size of the temporary file after the part.
+type WriteReply struct {
+	OK           bool   `json:"ok"`
+	BootID       string `json:"guestBootId,omitempty"`
+	BytesWritten int64  `json:"bytesWritten"`
+	SizeBytes    *int64 `json:"sizeBytes,omitempty"`
+}
+
+// A DiscardReply is the reply to a write-file part that discards.
+type DiscardReply struct {
+	OK        bool `json:"ok"`
+	Discarded bool `json:"discarded"`
+}
+
+// message is one decoded object whose fields are read strictly: a field is of
+// its type or the message is refused. Its keys are matched exactly, which
+// encoding/json does not do for struct fields.
+type message struct {
+	name   string
+	fields map[string]json.RawMessage
+	err    error
+}
+
+func parse(name string, payload []byte) *message {
+	m := &message{name: name}
+	if err := json.Unmarshal(payload, &m.fields); err != nil {
+		m.fail("not a JSON object")
+	} else if m.fields == nil {
+		m.fail("null instead of an object")
+	}
+	return m
+}
+
+func (m *message) fail(format string, args ...any) {
+	if m.err == nil {
+		m.err = &MessageError{Message: m.name, Problem: fmt.Sprintf(format, args...)}
+	}
+}
+
+// field decodes the field into v and reports whether it is there. A null counts
+// as absent.
+func field[T any](m *message, key string, required bool, v *T) bool {
+	raw, ok := m.fields[key]
+	if !ok || bytes.Equal(raw, []byte("null")) {
+		if required {
+			m.fail("no %s", key)
+		}
+		return false
+	}
+	if json.Unmarshal(raw, v) != nil {
+		m.fail("%s is of the wrong type", key)
+		return false
+	}
+	return true
+}
+
+// integer decodes a whole number that both sides can hold exactly.
+func (m *message) integer(key string, required bool, v *int64) bool {
+	var f float64
+	if !field(m, key, required, &f) {
+		return false
+	}
+	if f != math.Trunc(f) || math.Abs(f) > MaxSafeInteger {
+		m.fail("%s is no safe integer", key)
+		return false
+	}
+	*v = int64(f)
+	return true
+}
+
+// size decodes a number of bytes, or a position.
+func (m *message) size(key string, required bool, v *int64) bool {
+	if !m.integer(key, required, v) {
+		return false
+	}
+	if *v < 0 {
+		m.fail("%s is negative", key)
+		return false
+	}
+	return true
+}
+
+// reply parses a control reply and turns ok:false into a *Refusal.
+func reply(name string, payload []byte) (*message, error) {
+	m := parse(name, payload)
+	var ok bool
+	field(m, "ok", true, &ok)
+	if m.err != nil {
+		return m, m.err
+	}
+	if !ok {
+		r := &Refusal{}
+		field(m, "error", true, &r.Code)
+		field(m, "message", false, &r.Message)
+		field(m, "guestBootId", false, &r.BootID)
+		if m.err != nil {
+			return m, m.err
+		}
+		return m, r
+	}
+	return m, nil
+}
+
+// ParseHealth reads the reply to healthz. A guest that has fenced itself
+// answers ok false with Retiring true, which is no error here.
+func ParseHealth(payload []byte) (Health, error) {
+	h := Health{}
+	m := parse("healthz reply", payload)
+	field(m, "ok", true, &h.OK)
+	field(m, "retiring", false, &h.Retiring)
+	if m.err == nil && !h.OK && !h.Retiring {
+		_, err := reply("healthz reply", payload)
+		return Health{}, err
+	}
+	var version int64
+	m.integer("protocolVersion", true, &version)
+	field(m, "features", false, &h.Features)
+	h.ProtocolVersion = int(version)
+	if m.err == nil && version != ProtocolVersion {
+		m.fail("protocol version %d, want %d", version, ProtocolVersion)
+	}
+	return h, m.err
+}
+
+// ParseReservation reads the reply to reserve-execution.
+func ParseReservation(payload []byte) (Reservation, error) {
+	m, err := reply("reserve-execution reply", payload)
+	if err != nil {
+		return Reservation{}, err
+	}
+	r := Reservation{OK: true}
+	var version int64
+	m.integer("protocolVersion", true, &version)
+	m.integer("leaseExpiresAt", true, &r.LeaseExpiresAt)
+	field(m, "executionId", true, &r.ExecutionID)
+	field(m, "guestBootId", false, &r.BootID)
+	field(m, "state", false, &r.State)
+	r.ProtocolVersion = int(version)
+	if m.err == nil && version != ProtocolVersion {
+		m.fail("protocol version %d, want %d", version, ProtocolVersion)
+	}
+	if m.err == nil && !ValidExecutionID(r.ExecutionID) {
+		m.fail("executionId %.80q is no execution id", r.ExecutionID)
+	}
+	return r, m.err
+}
+
+func (m *message) result(r *Result) {
+	var code int64
+	m.integer("exitCode", true, &code)
+	m.integer("durationMs", true, &r.DurationMs)
+	field(m, "timedOut", true, &r.TimedOut)
+	field(m, "signal", false, &r.Signal)
+	field(m, "stdoutTruncated", false, &r.StdoutTruncated)
+	field(m, "stderrTruncated", false, &r.StderrTruncated)
+	if code < math.MinInt32 || code > math.MaxInt32 {
+		m.fail("exitCode %d is out of range", code)
+	}
+	r.ExitCode = int(code)
+}
+
+// ParseCancellation reads the reply to cancel-execution.
+func ParseCancellation(payload []byte) (Cancellation, error) {
+	m, err := reply("cancel-execution reply", payload)
+	if err != nil {
+		return Cancellation{}, err
+	}
+	c := Cancellation{OK: true}
+	field(m, "state", true, &c.State)
+	field(m, "started", true, &c.Started)
+	field(m, "error", false, &c.Error)
+	field(m, "guestBootId", false, &c.BootID)
+	var raw json.RawMessage
+	if field(m, "result", false, &raw) {
+		inner := parse("cancel-execution reply's result", raw)
+		c.Result = &Result{}
+		if inner.result(c.Result); inner.err != nil && m.err == nil {
+			m.err = inner.err
+		}
+	}
+	switch c.State {
+	case StateCancelled, StateCompleted, StateFailed:
+	default:
+		m.fail("state %.40q", c.State)
+	}
+	return c, m.err
+}
+
+// ParseRead reads the reply to read-file.
+func ParseRead(payload []byte) (ReadReply, error) {
+	m, err := reply("read-file reply", payload)
+	if err != nil {
+		return ReadReply{}, err
+	}
+	r := ReadReply{OK: true}
+	field(m, "content", true, &r.Content)
+	m.size("sizeBytes", true, &r.SizeBytes)
+	field(m, "encoding", false, &r.Encoding)
+	field(m, "guestBootId", false, &r.BootID)
+	var n int64
+	if m.size("offset", false, &n) {
+		r.Offset = new(n)
+	}
+	if m.size("bytesRead", false, &n) {
+		r.BytesRead = new(n)
+	}
+	return r, m.err
+}
+
+// ParseWrite reads the reply to write-file, discards included.
+func ParseWrite(payload []byte) (WriteReply, error) {
+	m, err := reply("write-file reply", payload)
+	if err != nil {
+		return WriteReply{}, err
+	}
+	w := WriteReply{OK: true}
+	var discarded bool
+	if field(m, "discarded", false, &discarded) && discarded {
+		return w, m.err
+	}
+	m.size("bytesWritten", true, &w.BytesWritten)
+	field(m, "guestBootId", false, &w.BootID)
+	var n int64
+	if m.size("sizeBytes", false, &n) {
+		w.SizeBytes = new(n)
+	}
+	return w, m.err
+}
