@@ -77,16 +77,6 @@ func (a *attempt) sleep(d time.Duration) error {
 	}
 }
 
-// retry sleeps before an idempotent request is repeated after err, or returns
-// why it must not be.
-func (a *attempt) retry(n int, err error) error {
-	d, ok := k8s.Backoff{}.Delay(n, err, a.remaining())
-	if !ok {
-		return err
-	}
-	return a.sleep(d)
-}
-
 // get reads an object, with the retries that a read inside the budget gets.
 func (a *attempt) get(r k8s.Resource, name string) (k8s.Object, error) {
 	return k8s.RetryRead(a.ctx, k8s.Backoff{}, func(ctx context.Context) (k8s.Object, error) {
@@ -190,7 +180,7 @@ func (c *requestCounter) count(r k8s.RequestInfo) {
 	if c.seen == nil {
 		c.seen = map[string]bool{}
 	}
-	c.seen[key] = r.Kind != 0
+	c.seen[key] = r.Kind != ""
 }
 
 func (c *requestCounter) totals() (requests, retries int) {

@@ -18,10 +18,11 @@ const (
 	postLook               // it may have had an effect: look for the object
 )
 
-// afterPost decides what to do after a POST failed with err; ambiguous reports
-// whether an earlier one went unanswered. A plain 500 is final: the server has
-// answered, and what it says is worth more than another try.
-func afterPost(err error, ambiguous bool) postDecision {
+// afterPost decides what to do after a POST failed with err. A plain 500 is
+// final: the server has answered, and what it says is worth more than another
+// try. That the name exists may be a POST's own echo, when something on the way
+// repeated it.
+func afterPost(err error) postDecision {
 	if _, odd := errors.AsType[*answerError](err); odd {
 		return postLook
 	}
@@ -46,15 +47,20 @@ func afterPost(err error, ambiguous bool) postDecision {
 		}
 		return postLook
 	case k8s.Exists:
-		if ambiguous {
-			return postLook
-		}
+		return postLook
 	case k8s.Protocol, k8s.TooLarge:
 		if e.Code/100 == 2 {
 			return postLook
 		}
 	}
 	return postFatal
+}
+
+// notApplied reports whether a request that failed with err certainly had no
+// effect.
+func notApplied(err error) bool {
+	e, ok := errors.AsType[*k8s.APIError](err)
+	return ok && e.NotApplied
 }
 
 // pollAgain decides whether a look that failed with err is repeated, and after

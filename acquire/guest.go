@@ -25,12 +25,13 @@ func (a *attempt) dial(o Options, pod podbind.Pod, host string) (*Sandbox, error
 	s := &Sandbox{
 		backend: a.b, resource: a.resource, name: a.name, uid: a.uid,
 		sandbox: a.state.Sandbox, pod: pod, dir: o.Dir, expiry: a.expiry,
-		done: make(chan struct{}),
+		endpoint: transport.Endpoint{Host: host, Port: a.b.cfg.AgentPort, Token: transport.Secret(pod.UID)},
+		done:     make(chan struct{}),
 	}
 	agent, err := transport.New(transport.Config{
 		Host:        host,
 		Port:        a.b.cfg.AgentPort,
-		Token:       transport.Secret(pod.UID),
+		Token:       s.endpoint.Token,
 		DialContext: a.b.cfg.DialContext,
 		Refresh:     s.refresh,
 	})
@@ -49,6 +50,8 @@ func (a *attempt) probe(s *Sandbox) error {
 	a.enter(StageProbe)
 	ctx, cancel := context.WithTimeout(a.caller, a.b.cfg.probeTimeout())
 	defer cancel()
+	// The confirmation of an end takes longer than a create may wait for it.
+	defer context.AfterFunc(ctx, func() { s.agent.Abort(context.Cause(ctx)) })()
 	status, err := probe.Run(ctx, s.sandbox, func(ctx context.Context, name string, args ...string) (probe.Output, error) {
 		cmd := s.agent.Command(ctx, name, args...)
 		cmd.Timeout = a.b.cfg.probeTimeout()

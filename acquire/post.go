@@ -8,17 +8,23 @@ import (
 	"github.com/sandlot-go/sandlot/k8s"
 )
 
+// strangePosts is how often a POST is repeated whose answer no API server would
+// have given. The object was looked for in between, so it is safe; it is hardly
+// useful.
+const strangePosts = 2
+
 // post creates the object. A POST is repeated only when it certainly had no
 // effect: the server said so, nothing was written, or the object is not there
 // afterwards. The name is ours and unique, so looking for it is safe.
 func (a *attempt) post(body k8s.Object) (k8s.Object, error) {
 	a.enter(StagePost)
-	for n := 1; ; n++ {
-		if err := a.ctx.Err(); err != nil {
-			return nil, context.Cause(a.ctx) // before anything is sent: nothing to clean up
+	var last error
+	for n, strange := 0, 0; ; n++ {
+		if a.ctx.Err() != nil { // before anything is sent: nothing to clean up
+			return nil, a.timedOut("it was not created", context.Cause(a.ctx), last)
 		}
-		a.started = true
 		object, err := a.b.client.Create(a.ctx, a.resource, body)
+		a.started = a.started || !notApplied(err)
 		if err == nil {
 			err = a.ours(object, body)
 		}
@@ -27,30 +33,48 @@ func (a *attempt) post(body k8s.Object) (k8s.Object, error) {
 		}
 		if a.ctx.Err() != nil {
 			a.ambiguous = true
-			return nil, context.Cause(a.ctx)
+			return nil, a.timedOut("its creation was not confirmed", context.Cause(a.ctx), last)
 		}
-		switch afterPost(err, a.ambiguous) {
+		last = err
+		switch afterPost(err) {
 		case postFatal:
 			return nil, err
-		case postAgain:
 		case postLook:
-			a.ambiguous = true
-			found, lookErr := a.get(a.resource, a.name)
-			switch {
-			case lookErr == nil:
-				if err := a.ours(found, body); err != nil {
-					return nil, err
-				}
-				a.ambiguous = false
+			found, lookErr := a.lookFor(body)
+			if lookErr == nil {
 				return found, nil
-			case !k8s.IsNotFound(lookErr):
-				return nil, fmt.Errorf("%w; looking for the object afterwards failed too: %w", err, lookErr)
+			}
+			if !k8s.IsNotFound(lookErr) {
+				return nil, lookErr
 			}
 		}
-		if err := a.retry(n, err); err != nil {
+		if !k8s.SafeToRetry(err) {
+			if strange++; strange > strangePosts {
+				return nil, err
+			}
+		}
+		wait, again := k8s.Backoff{}.Wait(n, err, a.remaining())
+		if !again {
 			return nil, err
 		}
+		if err := a.sleep(wait); err != nil {
+			return nil, a.timedOut("it was not created", err, last)
+		}
 	}
+}
+
+// lookFor reads the object after a POST whose effect is not known.
+func (a *attempt) lookFor(body k8s.Object) (k8s.Object, error) {
+	a.ambiguous = true
+	found, err := a.get(a.resource, a.name)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.ours(found, body); err != nil {
+		return nil, err
+	}
+	a.ambiguous = false
+	return found, nil
 }
 
 // ours checks that an answer shows the object that was posted, and remembers
@@ -60,7 +84,7 @@ func (a *attempt) ours(object, body k8s.Object) error {
 		return &answerError{a.resource.Kind, a.name, "is not the object that was asked for"}
 	}
 	pool, want := object.Text("spec", "warmPoolRef", "name"), body.Text("spec", "warmPoolRef", "name")
-	if object.Kind() != a.resource.Kind || pool != want {
+	if object.Text("kind") != a.resource.Kind || pool != want {
 		a.started = false
 		return &foreignError{a.resource.Kind, a.name}
 	}

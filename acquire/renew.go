@@ -15,8 +15,9 @@ import (
 // keep starts the lease from the stamp that was sent.
 func (s *Sandbox) keep(sent time.Time) error {
 	l, err := lease.Keep(lease.Config{
-		TTL:  s.backend.cfg.TTL,
-		Sent: sent,
+		Object: s.resource.Kind + " " + s.name,
+		TTL:    s.backend.cfg.TTL,
+		Sent:   sent,
 		Renew: func(ctx context.Context, expiry time.Time) (lease.Renewed, error) {
 			return s.patch(ctx, expiry)
 		},
@@ -127,11 +128,9 @@ func (s *Sandbox) refresh(ctx context.Context) (transport.Endpoint, error) {
 	if pod.UID != s.pod.UID {
 		return transport.Endpoint{}, s.lose("its pod was replaced by another one", fmt.Errorf("uid %s, it was %s", pod.UID, s.pod.UID))
 	}
-	host := pod.IP
-	if s.backend.cfg.AgentAddress == ByService || host == "" {
-		return transport.Endpoint{}, errSamePod
+	e := s.endpoint
+	if s.backend.cfg.AgentAddress == ByPodIP && pod.IP != "" {
+		e.Host = pod.IP
 	}
-	return transport.Endpoint{Host: host, Port: s.backend.cfg.AgentPort, Token: transport.Secret(pod.UID)}, nil
+	return e, nil
 }
-
-var errSamePod = errors.New("acquire: the pod is the same as before")

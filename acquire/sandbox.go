@@ -27,6 +27,7 @@ type Sandbox struct {
 	dir      string
 	expiry   time.Time
 	agent    *transport.Agent
+	endpoint transport.Endpoint
 	lease    *lease.Lease
 	report   Report
 

@@ -3,6 +3,7 @@ package acquire
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync"
 	"time"
 
@@ -36,7 +37,7 @@ func (a *attempt) watch(object k8s.Object) *lookout {
 	l.wg.Go(func() {
 		defer close(l.events)
 		err := a.follow(ctx, object.ResourceVersion(), l.events)
-		if kind := k8s.KindOf(err); kind == k8s.Forbidden || kind == k8s.MethodNotAllowed {
+		if e, ok := errors.AsType[*k8s.APIError](err); ok && (e.Code == http.StatusForbidden || e.Code == http.StatusMethodNotAllowed) {
 			a.b.stopWatching(err)
 		}
 	})

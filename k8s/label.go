@@ -23,8 +23,8 @@ func CheckLabelKey(key string) error {
 	if !prefixed {
 		domain, name = "", key
 	}
-	if prefixed && !dnsSubdomain(domain) {
-		return fmt.Errorf("label key %.300q: %q before the slash is no DNS name", key, domain)
+	if prefixed && validateSubdomain("", domain) != nil {
+		return fmt.Errorf("label key %.300q: %.300q before the slash is no DNS name", key, domain)
 	}
 	if name == "" || !labelText(name) {
 		return fmt.Errorf("label key %.300q: the name must be 1 to 63 letters, digits, '-', '_' and '.', and begin and end with a letter or digit", key)
@@ -50,32 +50,6 @@ func labelText(s string) bool {
 	}
 	for i := range len(s) {
 		if c := s[i]; !alphanumeric(c) && c != '-' && c != '_' && c != '.' {
-			return false
-		}
-	}
-	return true
-}
-
-// dnsSubdomain reports whether s is a DNS name in lower case, as the API server
-// wants it: at most 253 characters in labels of 1 to 63.
-func dnsSubdomain(s string) bool {
-	if len(s) == 0 || len(s) > 253 {
-		return false
-	}
-	for label := range strings.SplitSeq(s, ".") {
-		if !dnsLabel(label) {
-			return false
-		}
-	}
-	return true
-}
-
-func dnsLabel(s string) bool {
-	if len(s) == 0 || len(s) > 63 || s[0] == '-' || s[len(s)-1] == '-' {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
 			return false
 		}
 	}

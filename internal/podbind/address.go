@@ -10,8 +10,8 @@ type AddressMode string
 
 // The address modes.
 const (
-	// ByService dials the name of the Sandbox's Service, or the first pod
-	// address in its status where it has no Service name.
+	// ByService dials the name of the Sandbox's Service, the first pod address
+	// in its status where it has no name, and the pod's own where it has neither.
 	ByService AddressMode = "service"
 	// ByPodIP dials the address of the very pod whose uid was read, and no
 	// other: address and token cannot come to name two pods.
@@ -28,7 +28,7 @@ func Host(mode AddressMode, s State, pod Pod) string {
 	case len(s.PodIPs) > 0:
 		return s.PodIPs[0]
 	}
-	return ""
+	return pod.IP
 }
 
 // CheckHost refuses what cannot be the address of a pod, so that nothing else

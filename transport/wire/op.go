@@ -1,7 +1,5 @@
 package wire
 
-import "regexp"
-
 // ProtocolVersion is the only version there is; both sides insist on it.
 const ProtocolVersion = 2
 
@@ -60,11 +58,34 @@ const (
 	TempSuffix = ".part"
 )
 
-var executionID = regexp.MustCompile(`\A(?i:exec_[0-9a-f]{8}-[0-9a-f]{4}-[1-5][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})\z`)
-
 // ValidExecutionID reports whether id is "exec_" and a UUID of version 1 to 5,
 // in either case.
-func ValidExecutionID(id string) bool { return executionID.MatchString(id) }
+func ValidExecutionID(id string) bool {
+	const pattern = "exec_xxxxxxxx-xxxx-Vxxx-Nxxx-xxxxxxxxxxxx"
+	if len(id) != len(pattern) {
+		return false
+	}
+	for i := range len(id) {
+		c := id[i]
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		hex := '0' <= c && c <= '9' || 'a' <= c && c <= 'f'
+		ok := c == pattern[i]
+		switch pattern[i] {
+		case 'x':
+			ok = i >= len("exec_") && hex || c == 'x' && i < len("exec_")
+		case 'V':
+			ok = '1' <= c && c <= '5'
+		case 'N':
+			ok = c == '8' || c == '9' || c == 'a' || c == 'b'
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
 
 // Code is the part of an error text that a peer compares: all up to the first
 // colon.

@@ -19,6 +19,7 @@ type WriteFrame struct {
 const (
 	writeHead   = `{"op":"` + OpWriteFile + `","body":{"content":"`
 	growAtFirst = 1 << 20
+	tailRoom    = 8 << 10 // a guess that saves a copy; a longer tail is fine
 )
 
 // WriteOverhead is the length of a write-file frame's payload without the
@@ -39,7 +40,7 @@ func (w *WriteFrame) Len() int { return w.raw }
 func (w *WriteFrame) Add(p []byte) {
 	w.start()
 	if need := len(w.buf) + base64.StdEncoding.EncodedLen(len(p)); need > growAtFirst && cap(w.buf) < need {
-		w.buf = slices.Grow(w.buf, HeaderLen+len(writeHead)+w.Budget-len(w.buf))
+		w.buf = slices.Grow(w.buf, HeaderLen+len(writeHead)+w.Budget-len(w.buf)+tailRoom)
 	}
 	w.buf = base64.StdEncoding.AppendEncode(w.buf, p)
 	w.raw += len(p)

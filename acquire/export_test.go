@@ -1,0 +1,7 @@
+package acquire
+
+// What the schedule of looks is made of, for its table.
+var (
+	Schedule = schedule
+	Learned  = learned
+)

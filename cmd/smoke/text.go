@@ -1,0 +1,158 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+)
+
+// progress writes a line for each step while a run goes on.
+type progress struct {
+	w      io.Writer
+	single bool
+
+	mu   sync.Mutex
+	done int // sandboxes
+}
+
+func (p *progress) header(o options) {
+	where := map[targetKind]string{
+		targetSim:        "in a simulated cluster inside this process",
+		targetServer:     "at " + printableURL(o.target.server),
+		targetKubeconfig: "in the cluster of -kubeconfig-json " + o.target.kubeconfig,
+		targetKubectl:    "in kubectl's current cluster",
+		targetInCluster:  "in the cluster that this pod is in",
+	}[o.target.kind]
+	fmt.Fprintf(p.w, "smoke: %s, %s\n\n", o, printable(where))
+}
+
+func (p *progress) begin(name string) { fmt.Fprintf(p.w, "  %-10s ", name) }
+
+func (p *progress) end(s step) { fmt.Fprintf(p.w, "%8s  %s\n", took(s.took), outcome(s)) }
+
+func outcome(s step) string {
+	if s.ok {
+		return printable(s.detail)
+	}
+	return "FAILED: " + s.failure.Reason
+}
+
+// trial reports one of several sandboxes when it is done with.
+func (p *progress) trial(t *trial, d time.Duration, of int) {
+	if p.single {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done++
+	what := "ok"
+	if f := failed(t.steps); f != nil {
+		what = fmt.Sprintf("FAILED at %s: %s", f.step, f.Reason)
+	}
+	if r := t.report(); r != nil {
+		what += ", acquired in " + took(r.Total())
+	}
+	fmt.Fprintf(p.w, "  %-10s %8s  %s\n", fmt.Sprintf("%d of %d", p.done, of), took(d), what)
+}
+
+// text is the report that a person reads after the progress.
+func (r *result) text() string {
+	var b strings.Builder
+	b.WriteString("\n")
+	if len(r.spreads) > 0 {
+		for _, s := range r.steps {
+			if _, several := r.spreads[s.name]; several {
+				fmt.Fprintf(&b, "  %-10s %8s  %s\n", s.name, took(s.took), printable(s.detail))
+			}
+		}
+		b.WriteString("\n")
+	}
+	if a := r.acquired; a != nil {
+		how := "started for this run"
+		if a.Warm {
+			how = "adopted warm"
+		}
+		title := "sandbox"
+		if r.options.n > 1 {
+			title = "median"
+		}
+		var phases []string
+		for _, p := range a.Phases {
+			phases = append(phases, fmt.Sprintf("%s %s", p.Stage, took(p.Duration)))
+		}
+		fmt.Fprintf(&b, "  %-15s %s, %s; its guest was at %s\n", title, printable(a.Sandbox), how, printable(a.Address))
+		fmt.Fprintf(&b, "  %-15s %s: %s\n", "acquired in", took(a.Total()), strings.Join(phases, ", "))
+		fmt.Fprintf(&b, "  %-15s %s to acquire it, %d of them repeated after a failure; %d in the whole run\n", "API requests", count(a.Requests, "request"), a.Retries, r.requests)
+	}
+	fmt.Fprintf(&b, "  %-15s %s: this version does not judge what may enter or leave the pod\n", "network policy", policyNotVerified)
+	for _, n := range r.notes {
+		fmt.Fprintf(&b, "  %-15s %s\n", "note", printable(n))
+	}
+	b.WriteString("\n")
+	if r.ok() {
+		fmt.Fprintf(&b, "ok: %s in %s\n", r.summary(), took(r.took))
+		return b.String()
+	}
+	f := r.failure
+	fmt.Fprintf(&b, "FAILED at %s: %s (%s in %s)\n", place(f), f.Reason, r.summary(), took(r.took))
+	fmt.Fprintf(&b, "  %s\n", printable(f.Message))
+	if f.next != "" {
+		fmt.Fprintf(&b, "  %s\n", printable(f.next))
+	}
+	if f.Retryable {
+		b.WriteString("  Trying again may help.\n")
+	} else {
+		b.WriteString("  Trying again will not help before something is changed.\n")
+	}
+	return b.String()
+}
+
+// place names the step, and the stage of a create inside it.
+func place(f *failure) string {
+	if f.Stage == f.step {
+		return f.step
+	}
+	return f.step + ", stage " + f.Stage
+}
+
+func (r *result) summary() string {
+	if r.options.n > 1 {
+		return fmt.Sprintf("%d of %d sandboxes ok", r.good, r.options.n)
+	}
+	good := 0
+	for _, s := range r.steps {
+		if s.ok {
+			good++
+		}
+	}
+	return fmt.Sprintf("%d of %d steps ok", good, len(stepOrder))
+}
+
+// took writes a duration with three digits or so.
+func took(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0 ms"
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Round(time.Millisecond).Milliseconds())
+	}
+	return fmt.Sprintf("%.2f s", d.Seconds())
+}
+
+// printable keeps text from moving the cursor of a terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return ' '
+		}
+		if !unicode.IsPrint(r) {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,276 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/sandlot-go/sandlot/transport/wire"
+)
+
+const (
+	// linger is how long a connection is kept open for reading after its answer,
+	// for the peer to close it: closing first, with late bytes unread, would
+	// reset the connection and can destroy the answer.
+	linger = 10 * time.Second
+
+	// writeStall is how long a peer may take nothing of an answer.
+	writeStall = 10 * time.Minute
+
+	// writePiece is what is written under one deadline.
+	writePiece = 256 << 10
+
+	// laterFrame is the largest frame after the first that is looked at. What
+	// follows the request has no meaning to the operations that are here, and
+	// is not worth more memory than that.
+	laterFrame = 64 << 10
+
+	keepAlive = 15 * time.Second
+)
+
+// A conn is one connection: one request and its answer.
+type conn struct {
+	server *Server
+	raw    net.Conn
+	frames *wire.FrameReader
+	born   time.Time
+
+	ctx    context.Context // done when nobody reads the answer any more
+	cancel context.CancelFunc
+
+	admitted bool // authenticated; the reading goroutine's own
+	held     int  // bytes received before that; guarded by preauth.mu
+
+	writing chan struct{} // holds a token while a frame is being written
+
+	mu      sync.Mutex // guards the fields below
+	verdict error      // why another goroutine wants this connection refused
+	refused bool       // a refusal is the last that is written
+	ended   bool       // the write side is closed
+}
+
+func newConn(s *Server, raw net.Conn) *conn {
+	c := &conn{server: s, raw: raw, born: time.Now(), writing: make(chan struct{}, 1)}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.frames = wire.NewFrameReader(c, s.config.MaxFirstFrameBytes)
+	if t, ok := raw.(interface {
+		SetKeepAliveConfig(net.KeepAliveConfig) error
+	}); ok {
+		t.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: keepAlive, Interval: keepAlive, Count: 4})
+	}
+	return c
+}
+
+// Read reads for the frame reader, and enforces the limits of connections that
+// have not authenticated.
+func (c *conn) Read(p []byte) (int, error) {
+	if c.admitted {
+		return c.raw.Read(p)
+	}
+	config := &c.server.config
+	deadline := time.Now().Add(config.PreauthIdle)
+	if end := c.born.Add(config.PreauthDeadline); end.Before(deadline) {
+		deadline = end
+	}
+	// The order matters: an eviction sets the verdict and then the deadline, so
+	// one of the two is seen here.
+	c.raw.SetReadDeadline(deadline)
+	if err := c.evicted(); err != nil {
+		return 0, err
+	}
+	n, err := c.raw.Read(p)
+	if over := c.server.preauth.hold(c, n); over != nil {
+		return 0, over
+	}
+	if verdict := c.evicted(); verdict != nil && err != nil {
+		return 0, verdict
+	}
+	return n, err
+}
+
+func (c *conn) evict(verdict error) {
+	c.mu.Lock()
+	c.verdict = verdict
+	c.mu.Unlock()
+	c.raw.SetReadDeadline(time.Unix(1, 0))
+}
+
+func (c *conn) evicted() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.verdict
+}
+
+// serve handles the connection from its first byte to its close.
+func (c *conn) serve() {
+	defer c.destroy()
+	payload, err := c.frames.Next()
+	if err != nil {
+		c.broken(err)
+		return
+	}
+	envelope, err := c.server.parse(payload)
+	if err != nil {
+		return
+	}
+	call := newCall(c, envelope)
+	if envelope.Op != wire.OpHealth {
+		if !c.server.gate.admits(envelope.Token) {
+			c.refuse(refusal(wire.CodeUnauthorized))
+			return
+		}
+		if !c.server.preauth.leave(c) {
+			c.refuse(c.evicted())
+			return
+		}
+		c.admitted = true
+		c.raw.SetReadDeadline(time.Time{})
+	}
+	c.server.preauth.release(c)
+	c.frames.SetLimit(laterFrame)
+	done := c.server.begin()
+	go func() {
+		defer c.server.end(done)
+		call.answer()
+	}()
+	c.ignore(call.operation.stream)
+	<-done
+}
+
+// ignore reads what the peer sends after its request, to see it go.
+func (c *conn) ignore(stream bool) {
+	limit, name := c.server.config.MaxFrameBytes, variableMaxFrame
+	if !c.admitted {
+		limit, name = c.server.config.MaxFirstFrameBytes, variableMaxFirstFrame
+	}
+	for {
+		_, err := c.frames.Next()
+		if err == nil {
+			c.server.preauth.release(c)
+			continue
+		}
+		if large, ok := errors.AsType[*wire.TooLargeError](err); ok {
+			if large.Announced > int64(limit) {
+				c.refuse(tooLarge(large.Announced, limit, name))
+				return
+			}
+			_, err = io.Copy(io.Discard, c.raw)
+			if err == nil {
+				err = io.EOF
+			}
+		}
+		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			c.destroy()
+			return
+		}
+		// The peer sends nothing more. It may still read the one reply that it
+		// waits for, but a stream would only be written to a closed socket.
+		if stream {
+			c.destroy()
+		}
+		return
+	}
+}
+
+// broken ends a connection whose first frame did not come.
+func (c *conn) broken(err error) {
+	if large, ok := errors.AsType[*wire.TooLargeError](err); ok {
+		c.refuse(tooLarge(large.Announced, large.Limit, variableMaxFirstFrame))
+		return
+	}
+	if verdict, ok := errors.AsType[refusal](err); ok {
+		c.refuse(verdict)
+	}
+}
+
+func tooLarge(announced int64, limit int, variable string) refusal {
+	return refusal(fmt.Sprintf("%s: announced %d bytes, limit %d (%s)", wire.CodeFrameTooLarge, announced, limit, variable))
+}
+
+// refuse answers with one frame of the control shape and ends the connection.
+// What the peer is still sending is read and thrown away for a while, so that
+// the frame is not lost to a reset.
+func (c *conn) refuse(why error) {
+	defer c.destroy()
+	c.server.preauth.leave(c)
+	end := time.Now().Add(c.server.config.RefusalGrace)
+	c.mu.Lock()
+	last := c.ended || c.refused
+	c.refused = true
+	c.raw.SetWriteDeadline(end)
+	c.mu.Unlock()
+	payload, err := wire.Marshal(&wire.Refusal{Code: why.Error()})
+	if last || err != nil {
+		return
+	}
+	c.writing <- struct{}{} // the deadline has ended a write that was stuck
+	_, err = c.raw.Write(wire.AppendFrame(nil, payload))
+	<-c.writing
+	c.cancel()
+	if err != nil || !c.end() {
+		return
+	}
+	select {
+	case c.server.lingering <- struct{}{}:
+		c.raw.SetReadDeadline(end)
+		io.Copy(io.Discard, c.raw)
+		<-c.server.lingering
+	default: // enough of them are being waited for
+	}
+}
+
+// write sends bytes of the answer. The peer may be slow, but not for ever.
+func (c *conn) write(b []byte) error {
+	c.writing <- struct{}{}
+	defer func() { <-c.writing }()
+	for len(b) > 0 {
+		n := min(len(b), writePiece)
+		c.mu.Lock()
+		over := c.ended || c.refused
+		if !over {
+			c.raw.SetWriteDeadline(time.Now().Add(writeStall))
+		}
+		c.mu.Unlock()
+		if over {
+			return net.ErrClosed
+		}
+		if _, err := c.raw.Write(b[:n]); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// end closes the write side, once, and reports whether that worked.
+func (c *conn) end() bool {
+	c.mu.Lock()
+	again := c.ended
+	c.ended = true
+	c.mu.Unlock()
+	half, ok := c.raw.(interface{ CloseWrite() error })
+	return !again && ok && half.CloseWrite() == nil
+}
+
+// finish ends an answer that is complete. The peer closes the connection, or
+// else the reading goroutine does when the deadline has passed.
+func (c *conn) finish() {
+	if !c.end() {
+		c.destroy()
+	} else if c.admitted {
+		c.raw.SetReadDeadline(time.Now().Add(linger))
+	}
+}
+
+// destroy closes the connection at once. A FIN goes first, so that a peer that
+// is reading sees an end and not a reset.
+func (c *conn) destroy() {
+	c.cancel()
+	c.server.preauth.leave(c)
+	c.end()
+	c.raw.Close()
+}

@@ -1,0 +1,274 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sandlot-go/sandlot/transport/wire"
+)
+
+const (
+	maxLingering   = 64        // refused connections that are being waited for
+	maxParsing     = 2         // large requests that are being decoded at once
+	largeRequest   = 256 << 10 // what counts as one
+	acceptPause    = 5 * time.Millisecond
+	maxAcceptPause = time.Second
+
+	// shutdownDrain is how long Shutdown waits for answers under way once no
+	// program is left.
+	shutdownDrain = time.Second
+
+	// closeWait bounds what Close waits for a program that does not even die of
+	// SIGKILL.
+	closeWait = 10 * time.Second
+)
+
+// A Server is one guest: one boot id, one table of executions, one token.
+type Server struct {
+	config  Config
+	bootID  string
+	gate    *gate
+	preauth *preauth
+	jail    *jail
+	environ []string // of programs, scrubbed
+	start   starter
+
+	retiring  atomic.Bool // fenced, for good
+	quiescing atomic.Bool // shutting down, for good
+
+	lingering chan struct{}
+	parsing   chan struct{}
+
+	executions executions
+	parts      inFlight
+
+	mu        sync.Mutex // guards the fields below
+	stopped   bool       // no more connections
+	listeners map[net.Listener]bool
+	conns     map[*conn]bool
+	answers   map[chan struct{}]bool // of requests being answered; closed when one is
+
+	done     chan struct{}  // closed when stopped
+	close    sync.Once      // guards closeErr
+	closeErr error          // of Close
+	busy     sync.WaitGroup // connections and accept loops
+	programs sync.WaitGroup // what belongs to programs
+}
+
+// New makes a guest. It opens the workspace, and with Confine it tries out
+// whether programs can be confined; nothing is listened on yet.
+func New(config Config) (*Server, error) {
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	start, err := newStarter(config.Confine)
+	if err != nil {
+		return nil, err
+	}
+	jail, err := newJail(config.Workspace, config.ReadRoots, config.WriteRoots)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		config:    config,
+		bootID:    newUUID(),
+		gate:      newGate(config.Token),
+		preauth:   &preauth{maxConns: config.MaxPreauth, maxBytes: config.MaxPreauthBytes},
+		jail:      jail,
+		environ:   scrub(config.Environ),
+		start:     start,
+		lingering: make(chan struct{}, maxLingering),
+		parsing:   make(chan struct{}, maxParsing),
+		listeners: map[net.Listener]bool{},
+		conns:     map[*conn]bool{},
+		answers:   map[chan struct{}]bool{},
+		done:      make(chan struct{}),
+	}
+	s.config.Token, s.config.Environ = "", nil // not needed any more
+	s.executions.init(s)
+	return s, nil
+}
+
+// Serve answers on l until Shutdown or Close and returns nil then. It closes l.
+func (s *Server) Serve(l net.Listener) error {
+	defer l.Close()
+	s.mu.Lock()
+	if s.stopped {
+		s.mu.Unlock()
+		return ErrClosed
+	}
+	s.listeners[l] = true
+	s.busy.Add(1)
+	s.mu.Unlock()
+	defer s.busy.Done()
+	defer func() {
+		s.mu.Lock()
+		delete(s.listeners, l)
+		s.mu.Unlock()
+	}()
+	pause := acceptPause
+	for {
+		raw, err := l.Accept()
+		switch {
+		case err == nil:
+			pause = acceptPause
+			s.admit(raw)
+		case s.isStopped():
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("guest: listener closed by another: %w", err)
+		default: // such as too many open files: it passes
+			s.config.Log.Warn("guest: accept failed", "error", err, "retry", pause)
+			select {
+			case <-time.After(pause):
+			case <-s.done:
+			}
+			pause = min(2*pause, maxAcceptPause)
+		}
+	}
+}
+
+// admit starts serving a connection.
+func (s *Server) admit(raw net.Conn) {
+	c := newConn(s, raw)
+	s.mu.Lock()
+	if s.stopped {
+		s.mu.Unlock()
+		raw.Close()
+		return
+	}
+	s.conns[c] = true
+	s.busy.Add(1)
+	s.mu.Unlock()
+	s.preauth.enter(c)
+	go func() {
+		defer s.busy.Done()
+		c.serve()
+		s.mu.Lock()
+		delete(s.conns, c)
+		s.mu.Unlock()
+	}()
+}
+
+func (s *Server) isStopped() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stopped
+}
+
+// parse decodes a request. A decoded request can be many times as large as its
+// bytes, and its sender has not authenticated yet: few large ones at a time.
+func (s *Server) parse(payload []byte) (wire.Envelope, error) {
+	if len(payload) >= largeRequest {
+		s.parsing <- struct{}{}
+		defer func() { <-s.parsing }()
+	}
+	return wire.ParseEnvelope(payload)
+}
+
+// retire fences the guest.
+func (s *Server) retire(reason string) {
+	if !s.retiring.Swap(true) {
+		s.config.Log.Error("guest: termination could not be confirmed; nothing is started any more", "reason", reason)
+	}
+}
+
+// health answers healthz.
+func (s *Server) health(c *call) {
+	fenced := s.retiring.Load()
+	c.reply(&wire.Health{OK: !fenced, ProtocolVersion: wire.ProtocolVersion, Features: features, Retiring: fenced})
+}
+
+// stop closes the listeners, for good.
+func (s *Server) stop() {
+	s.mu.Lock()
+	if !s.stopped {
+		s.stopped = true
+		close(s.done)
+	}
+	listeners := slices.Collect(maps.Keys(s.listeners))
+	s.mu.Unlock()
+	for _, l := range listeners {
+		l.Close()
+	}
+}
+
+// Shutdown is the orderly end: no connection is accepted any more, requests
+// that would begin something are refused, all programs are ended (SIGTERM,
+// Config.QuiesceGrace, SIGKILL) and their results delivered, and then everything
+// is closed. It returns when that is done, when ctx is done or when
+// Config.ShutdownDeadline has passed, and has done what Close does in any case.
+// The error says what could not be ended.
+func (s *Server) Shutdown(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.config.ShutdownDeadline)
+	defer cancel()
+	s.quiescing.Store(true)
+	s.stop()
+	err := s.executions.quiesce(ctx)
+	s.drain(ctx)
+	return errors.Join(err, s.Close())
+}
+
+// begin counts a request as being answered; end takes back what begin returned.
+func (s *Server) begin() chan struct{} {
+	done := make(chan struct{})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers[done] = true
+	return done
+}
+
+func (s *Server) end(done chan struct{}) {
+	s.mu.Lock()
+	delete(s.answers, done)
+	s.mu.Unlock()
+	close(done)
+}
+
+// drain waits for the answers under way.
+func (s *Server) drain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, shutdownDrain)
+	defer cancel()
+	s.mu.Lock()
+	answers := slices.Collect(maps.Keys(s.answers))
+	s.mu.Unlock()
+	for _, done := range answers {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Close ends everything at once: programs are killed, connections closed, and
+// all goroutines of the server have ended when it returns. The error names what
+// did not even die of SIGKILL within 10 s; its goroutines are still there then.
+// Closing again returns the same.
+func (s *Server) Close() error {
+	s.close.Do(func() {
+		s.quiescing.Store(true)
+		s.stop()
+		s.closeErr = s.executions.kill()
+		s.mu.Lock()
+		conns := slices.Collect(maps.Keys(s.conns))
+		s.mu.Unlock()
+		for _, c := range conns {
+			c.destroy()
+		}
+		if s.closeErr == nil {
+			s.busy.Wait()
+			s.programs.Wait()
+			s.jail.close()
+		}
+	})
+	return s.closeErr
+}

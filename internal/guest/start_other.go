@@ -1,0 +1,10 @@
+//go:build !unix
+
+package guest
+
+import "os"
+
+// startPlain starts nothing: there are no process groups here.
+func startPlain(string, []string, *os.ProcAttr) (*os.Process, error) { return nil, errUnsupported }
+
+func executable(string) bool { return false }

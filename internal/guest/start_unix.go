@@ -1,0 +1,19 @@
+//go:build unix
+
+package guest
+
+import (
+	"os"
+	"syscall"
+)
+
+// startPlain starts a process with the privileges of this one.
+func startPlain(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
+	attr.Sys = &syscall.SysProcAttr{Setsid: true}
+	return os.StartProcess(path, argv, attr)
+}
+
+func executable(path string) bool {
+	const xOK = 1
+	return syscall.Access(path, xOK) == nil
+}

@@ -1,0 +1,63 @@
+package k8s
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// excerptLimit bounds what an error text repeats of another party's words.
+const excerptLimit = 2 << 10
+
+const redacted = "[redacted]"
+
+// without cuts a secret out of a text, as it is or as JSON would quote it.
+func without(s, secret string) string {
+	if secret == "" {
+		return s
+	}
+	s = strings.ReplaceAll(s, secret, redacted)
+	if q, err := json.Marshal(secret); err == nil {
+		s = strings.ReplaceAll(s, string(q[1:len(q)-1]), redacted)
+	}
+	return s
+}
+
+// excerpt makes a piece of another party's text fit for an error or a log:
+// bounded, on one line, with everything that is not printable escaped. A text
+// direction override, for one, is not printable.
+func excerpt(s string) string {
+	s = strings.TrimSpace(s)
+	var b strings.Builder
+	for i, r := range s {
+		if b.Len() >= excerptLimit {
+			fmt.Fprintf(&b, "... (%d bytes in all)", len(s))
+			break
+		}
+		switch {
+		case r == utf8.RuneError:
+			if _, n := utf8.DecodeRuneInString(s[i:]); n == 1 {
+				fmt.Fprintf(&b, `\x%02x`, s[i])
+				continue
+			}
+			b.WriteRune(r)
+		case r == '\\' || unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			q := strconv.QuoteRune(r)
+			b.WriteString(q[1 : len(q)-1])
+		}
+	}
+	return b.String()
+}
+
+// clip cuts s to n bytes.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return s[:n] + "..."
+}

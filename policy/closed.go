@@ -1,0 +1,92 @@
+package policy
+
+import "fmt"
+
+// judgeIngress answers whether the agent's port is closed: at least one policy that selects the pod denies ingress, and none
+// admits a source that is open to everyone or to other sandboxes.
+func judgeIngress(j sourceJudge, p policies, engine Engine, port int) outcome {
+	out := outcome{culprit: -1}
+	covered := false
+	var sure, maybe addrSet
+	var baselines []int
+	for _, doc := range p.documents(engine, ingress, j.pod.Namespace) {
+		e, covers := j.examine(doc, port, &sure, &maybe)
+		covered = covered || covers
+		if doc.kind == BaselineAdminNetworkPolicies.Kind {
+			baselines = append(baselines, len(out.examined))
+		}
+		out.examined = append(out.examined, e)
+	}
+	if covered {
+		yieldBaselines(out.examined, baselines)
+	}
+	out.decide(OpensAgentPort, PortOpen, NoCoveringPolicy, covered)
+	return out
+}
+
+// examine judges one document and reports whether it counts as one that denies ingress.
+func (j sourceJudge) examine(doc document, port int, sure, maybe *addrSet) (e Examined, covers bool) {
+	e = Examined{Kind: doc.kind, Name: doc.name}
+	if doc.problem != "" {
+		e.Verdict, e.Detail = NotEvaluable, doc.problem
+		return e, false
+	}
+	selected, why := doc.selects(j.pod)
+	if selected == no {
+		e.Verdict = DoesNotSelect
+		return e, false
+	}
+	if selected == unknown && !doc.admin {
+		e.Verdict, e.Detail = NotEvaluable, why
+		return e, false
+	}
+	if selected == unknown {
+		sure = maybe
+	}
+	worst := j.judgeRules(doc, port, sure, maybe)
+	worst.verdict = min(worst.verdict, selected)
+	e.Rule, e.Peer, e.Detail = worst.rule, worst.peer, worst.detail
+	switch worst.verdict {
+	case yes:
+		e.Verdict = OpensAgentPort
+		return e, false
+	case unknown:
+		e.Verdict = NotEvaluable
+		if selected == unknown {
+			e.Detail = why
+		}
+		return e, false
+	}
+	switch {
+	case !doc.enforces:
+		e.Verdict = NotIngressScoped
+		return e, false
+	case doc.deleting:
+		e.Detail = "is being deleted and does not count as closing the port"
+	}
+	e.Verdict = Covers
+	return e, !doc.deleting
+}
+
+// judgeRules returns the most open of a document's rules. The blocks of all documents before it count too: it does not matter
+// over how many policies the address space is spread.
+func (j sourceJudge) judgeRules(doc document, port int, sure, maybe *addrSet) finding {
+	worst := finding{verdict: no}
+	wasWide := sure.wide()
+	wasMaybe := sure.plus(*maybe).wide()
+	for i, v := range doc.rules {
+		at := fmt.Sprintf("%s[%d]", doc.at, i)
+		f := j.judgeRule(doc.readRule(v, ingress, j.pod), port, sure, maybe)
+		if !wasWide && sure.wide() && f.verdict < yes {
+			f, wasWide = finding{verdict: yes, detail: wideText(*sure)}, true
+		}
+		if !wasMaybe && f.verdict < unknown && sure.plus(*maybe).wide() {
+			f, wasMaybe = finding{verdict: unknown, detail: wideText(sure.plus(*maybe)) + ", if the rule is about this port"}, true
+		}
+		if f.verdict > worst.verdict {
+			worst = f
+			worst.rule = at
+		}
+	}
+	return worst
+}

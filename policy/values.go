@@ -1,0 +1,129 @@
+package policy
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"github.com/sandlot-go/sandlot/k8s"
+)
+
+// Policies are read from undecoded JSON, so that a field of the wrong type is told apart from an absent one: the first cannot
+// be judged, the second has its API meaning. Null is absent, as for the API server.
+
+// objectOf returns v as an object.
+func objectOf(v any) (map[string]any, bool) {
+	switch m := v.(type) {
+	case map[string]any:
+		return m, m != nil
+	case k8s.Object:
+		return m, m != nil
+	}
+	return nil, false
+}
+
+// listField returns the list at key. An absent or null field is a nil list; ok is false for anything that is no list.
+func listField(m map[string]any, key string) (list []any, ok bool) {
+	switch v := m[key].(type) {
+	case nil:
+		return nil, true
+	case []any:
+		return v, true
+	}
+	return nil, false
+}
+
+// present reports whether the field is there and not null.
+func present(m map[string]any, key string) bool { return m[key] != nil }
+
+// unknownField returns the first field, in order of name, that is present and not one of known.
+func unknownField(m map[string]any, known ...string) string {
+	found := ""
+	for key, v := range m {
+		if v != nil && !slices.Contains(known, key) && (found == "" || key < found) {
+			found = key
+		}
+	}
+	return found
+}
+
+// stringList returns the list at key as strings.
+func stringList(m map[string]any, key string) (list []string, ok bool) {
+	raw, ok := listField(m, key)
+	if !ok {
+		return nil, false
+	}
+	for _, v := range raw {
+		s, isString := v.(string)
+		if !isString {
+			return nil, false
+		}
+		list = append(list, s)
+	}
+	return list, true
+}
+
+// wholeNumber returns v as an integer if it is a JSON number with an integer value.
+func wholeNumber(v any) (int64, bool) {
+	switch n := v.(type) {
+	case json.Number:
+		if i, err := n.Int64(); err == nil {
+			return i, true
+		}
+		f, err := n.Float64()
+		return wholeFloat(f, err == nil)
+	case float64:
+		return wholeFloat(n, true)
+	case int:
+		return int64(n), true
+	case int32:
+		return int64(n), true
+	case int64:
+		return n, true
+	}
+	return 0, false
+}
+
+func wholeFloat(f float64, ok bool) (int64, bool) {
+	if !ok || f != float64(int64(f)) || f > 1<<53 || f < -1<<53 {
+		return 0, false
+	}
+	return int64(f), true
+}
+
+// decimal reads a canonical decimal number. Leading zeros, signs, other bases and exponents are none: network plugins differ
+// on them.
+func decimal(s string) (int64, bool) {
+	n, err := strconv.ParseUint(s, 10, 31)
+	if err != nil || strconv.FormatUint(n, 10) != s {
+		return 0, false
+	}
+	return int64(n), true
+}
+
+// tri is an answer that may be unknown. The order makes min the AND and max the OR.
+type tri int8
+
+const (
+	no tri = iota
+	unknown
+	yes
+)
+
+func triOf(b bool) tri {
+	if b {
+		return yes
+	}
+	return no
+}
+
+// excerpt cuts a text for a message.
+func excerpt(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && s[limit]&0xc0 == 0x80 {
+		limit--
+	}
+	return s[:limit] + "…"
+}

@@ -1,0 +1,310 @@
+package policy
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/sandlot-go/sandlot/k8s"
+)
+
+const (
+	readBound    = 30 * time.Second // for all lists together
+	resolveBound = 30 * time.Second // for one answer of a Resolver
+	snapshotAge  = 10 * time.Second // how long lists serve further label sets
+)
+
+// A Verifier proves the boundary of sandboxes of one template. It is safe for concurrent use; all its callers share what it
+// reads. Close it when it is no longer needed.
+type Verifier struct {
+	client *k8s.Client
+	config Config
+	work   *group
+	target target // of the named object
+	fence  fenceMemo
+
+	mu        sync.Mutex // guards what follows
+	epoch     int        // grows with Invalidate, so that older work is not kept
+	boundary  *boundary
+	resolving *flight[*boundary]
+	snapshot  *snapshot
+	forget    *time.Timer // drops snapshot
+	reading   *flight[*snapshot]
+	passes    memo
+}
+
+// boundary is the translation with what it allows.
+type boundary struct {
+	manifest  k8s.Object
+	allowance allowance
+}
+
+// New returns a Verifier. It does no I/O and refuses every configuration that can be refused without a cluster, with a
+// [*ConfigError] or a [*HostError].
+func New(client *k8s.Client, config Config) (*Verifier, error) {
+	c := config.withDefaults()
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	v := &Verifier{config: c, work: newGroup()}
+	if e := c.Egress; e != nil {
+		if err := e.validate(c.Workspace); err != nil {
+			return nil, err
+		}
+		var err error
+		if v.target, err = e.target(c.Namespace, c.Template); err != nil {
+			return nil, err
+		}
+		if _, later := e.Policy.(Resolver); !later {
+			var hosts []string
+			if p, ok := e.Policy.(Static); ok {
+				hosts = p.AllowedHosts
+			}
+			if v.boundary, err = v.translate(hosts); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := c.Ingress.validate(); err != nil {
+		return nil, err
+	}
+	var err error
+	if v.client, err = client.In(c.Namespace); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+func (v *Verifier) translate(hosts []string) (*boundary, error) {
+	manifest, err := v.config.Egress.translate(v.target, hosts)
+	if err != nil {
+		return nil, err
+	}
+	a, err := allowanceOf(manifest, v.config.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	return &boundary{manifest: manifest, allowance: a}, nil
+}
+
+// Labels returns the labels that a pod must carry for its policies to select it, besides those of its template. objectName is
+// the claim's or Sandbox's name. It is empty when the configuration asks for none.
+func (v *Verifier) Labels(objectName string) map[string]string {
+	labels, err := v.config.Egress.podLabels(v.config.Egress.perSandboxLabel(objectName))
+	if err != nil {
+		// The one collision there can be was refused by New.
+		panic(err)
+	}
+	return labels
+}
+
+// DirectLabels returns all labels of a pod that is created without a claim, from those of its template.
+func (v *Verifier) DirectLabels(templateLabels map[string]string, objectName string) map[string]string {
+	return directLabels(v.config.Template, templateLabels, v.Labels(objectName))
+}
+
+// Manifest returns the object that the configuration translates to and an operator applies; nil without Egress. A Resolver is
+// asked for its hosts if it was not yet.
+func (v *Verifier) Manifest(ctx context.Context) (k8s.Object, error) {
+	if v.config.Egress == nil {
+		return nil, nil
+	}
+	b, err := v.resolved(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return b.manifest.Clone(), nil
+}
+
+// Prefetch begins to read what a check will need, and returns at once. It does nothing while a pass is remembered.
+func (v *Verifier) Prefetch(ctx context.Context) {
+	v.mu.Lock()
+	idle := v.passes.any(time.Now())
+	v.mu.Unlock()
+	if idle || v.need().nothing() {
+		return
+	}
+	v.startReading(ctx)
+	if v.config.Egress != nil {
+		v.startResolving(ctx)
+	}
+}
+
+// Check proves the boundary of a pod. It returns an [*Error] when the boundary is not there or not proved, the failure of a
+// request as it is, and the cause of ctx when that ends. A pass is remembered for pods with the same labels and ports.
+func (v *Verifier) Check(ctx context.Context, pod Pod) (*Report, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if v.need().nothing() {
+		return &Report{}, nil
+	}
+	if pod.Namespace == "" {
+		pod.Namespace = v.config.Namespace
+	}
+	if pod.NamespaceLabels == nil {
+		pod.NamespaceLabels = v.config.NamespaceLabels
+	}
+	if pod.Namespace != v.config.Namespace {
+		return nil, invalidConfig("namespace", pod.Namespace, "is not the namespace that policies are read for")
+	}
+	key := memoKey(pod, v.perSandboxKey())
+	v.mu.Lock()
+	report, ok := v.passes.find(key, time.Now())
+	epoch := v.epoch
+	v.mu.Unlock()
+	if ok {
+		report = report.clone()
+		report.Remembered = true
+		return report, nil
+	}
+	lists := v.startReading(ctx)
+	var b *boundary
+	if v.config.Egress != nil {
+		var err error
+		if b, err = v.resolved(ctx); err != nil {
+			return nil, err
+		}
+	}
+	s, err := lists.wait(ctx)
+	if err != nil {
+		return nil, err
+	}
+	report, refusal := v.config.evaluate(b, s, pod, v.perSandboxKey())
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if refusal != nil {
+		// The next check is to see whether the operator has mended it.
+		v.forgetLocked(s)
+		return nil, refusal
+	}
+	if epoch == v.epoch {
+		v.passes.store(key, report, s.began.Add(v.config.MaxAge))
+	}
+	return report.clone(), nil
+}
+
+// Invalidate forgets everything that was read, and the answer of a Resolver.
+func (v *Verifier) Invalidate() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.epoch++
+	v.passes.clear()
+	v.forgetLocked(v.snapshot)
+	v.reading = nil
+	if v.config.Egress != nil && v.config.Egress.Policy.Kind() == KindResolver {
+		v.boundary, v.resolving = nil, nil
+	}
+	v.fence.forget()
+}
+
+// Close ends what is going on and joins it. Later calls that need to read return [ErrClosed].
+func (v *Verifier) Close() {
+	v.work.close()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.forgetLocked(v.snapshot)
+}
+
+func (v *Verifier) perSandboxKey() string {
+	if e := v.config.Egress; e != nil && e.PerSandbox != nil {
+		return e.PerSandbox.labelKey()
+	}
+	return ""
+}
+
+func (v *Verifier) need() reading {
+	c := v.config
+	r := reading{ingress: !c.Ingress.InsecureUnverified, ingressEngine: c.Ingress.engine(c.Egress)}
+	if e := c.Egress; e != nil {
+		r.egressUnion, r.egressEngine = e.Verify == Union, e.Engine
+		if !r.egressUnion {
+			r.named, r.namedKind = v.target.name, e.resource()
+		}
+	}
+	return r
+}
+
+// startReading returns the lists to judge by: those that were just read, those that are being read, or new ones.
+func (v *Verifier) startReading(ctx context.Context) *flight[*snapshot] {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if s := v.snapshot; s != nil && time.Since(s.began) < snapshotAge {
+		done := &flight[*snapshot]{done: make(chan struct{}), value: s}
+		close(done.done)
+		return done
+	}
+	if v.reading != nil {
+		return v.reading
+	}
+	epoch, need := v.epoch, v.need()
+	work := func(ctx context.Context) (*snapshot, error) { return readSnapshot(ctx, v.client, need) }
+	f := launch(ctx, v.work, readBound, work, func(f *flight[*snapshot]) {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if epoch != v.epoch {
+			return
+		}
+		v.reading = nil
+		if f.err == nil {
+			v.keepLocked(f.value)
+		}
+	})
+	if v.work.ctx.Err() == nil {
+		v.reading = f
+	}
+	return f
+}
+
+// keepLocked keeps a snapshot for further label sets, and only as long as it serves them: it may be large.
+func (v *Verifier) keepLocked(s *snapshot) {
+	v.forgetLocked(v.snapshot)
+	v.snapshot = s
+	v.forget = time.AfterFunc(snapshotAge, func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.forgetLocked(s)
+	})
+}
+
+func (v *Verifier) forgetLocked(s *snapshot) {
+	if s == nil || v.snapshot != s {
+		return
+	}
+	v.snapshot = nil
+	v.forget.Stop()
+}
+
+// resolved returns the translation, after the Resolver's answer if there is one.
+func (v *Verifier) resolved(ctx context.Context) (*boundary, error) {
+	return v.startResolving(ctx).wait(ctx)
+}
+
+func (v *Verifier) startResolving(ctx context.Context) *flight[*boundary] {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.boundary != nil {
+		done := &flight[*boundary]{done: make(chan struct{}), value: v.boundary}
+		close(done.done)
+		return done
+	}
+	if v.resolving != nil {
+		return v.resolving
+	}
+	epoch := v.epoch
+	f := launch(ctx, v.work, resolveBound, v.resolve, func(f *flight[*boundary]) {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if epoch != v.epoch {
+			return
+		}
+		v.resolving = nil
+		if f.err == nil {
+			v.boundary = f.value
+		}
+	})
+	if v.work.ctx.Err() == nil {
+		v.resolving = f
+	}
+	return f
+}

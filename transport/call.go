@@ -1,0 +1,107 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sandlot-go/sandlot/transport/wire"
+)
+
+const (
+	smallReply  = 1 << 20 // of operations whose replies hold no content
+	maxRequest  = wire.MaxFirstFrame
+	streamFrame = 8 << 20 // one event of a stream
+)
+
+// A RefusedError is the guest's answer to a request that it did not carry out,
+// where no other type is more telling.
+type RefusedError struct {
+	Op      string
+	Code    string // up to the first colon of what the guest said
+	Message string // the guest's words
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("transport: %s: the guest refused: %s", e.Op, e.Message)
+}
+
+// refused is the error of a refusal that can come in answer to any operation,
+// or the refusal itself.
+func (b *binding) refused(op string, r *wire.Refusal) error {
+	b.booted(r.BootID)
+	switch r.Code {
+	case wire.CodeUnauthorized:
+		return &UnauthorizedError{Op: op, Addr: b.addr()}
+	case wire.CodeRetiring:
+		return &RetiringError{Op: op, Addr: b.addr()}
+	}
+	return r
+}
+
+// words are what a refusal says.
+func words(r *wire.Refusal) string {
+	if r.Message != "" {
+		return r.Code + ": " + r.Message
+	}
+	return r.Code
+}
+
+// refusedError makes a refusal that nobody knows better a *RefusedError.
+func refusedError(op string, err error) error {
+	if r, ok := errors.AsType[*wire.Refusal](err); ok {
+		return &RefusedError{Op: op, Code: wire.Code(r.Code), Message: words(r)}
+	}
+	return err
+}
+
+// call carries out a control operation: one request, one reply, and the peer's
+// close. The error is one of this package, or a *wire.Refusal whose meaning
+// depends on the operation.
+func call[T any](ctx context.Context, a *Agent, b *binding, op string, body any, limit int, parse func([]byte) (T, error)) (T, error) {
+	frame, err := requestFrame(b, op, body)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return exchange(ctx, a, b, op, frame, limit, parse)
+}
+
+// exchange is call for a request that is a frame already.
+func exchange[T any](ctx context.Context, a *Agent, b *binding, op string, frame []byte, limit int, parse func([]byte) (T, error)) (T, error) {
+	var none T
+	c, err := a.open(ctx, b, op, limit)
+	if err != nil {
+		return none, err
+	}
+	defer c.close()
+	if err := c.send(b, op, frame); err != nil {
+		return none, err
+	}
+	payload, err := c.frames.Next()
+	if err != nil {
+		return none, readFailure(op, err)
+	}
+	reply, err := parse(payload)
+	if refusal, ok := errors.AsType[*wire.Refusal](err); ok {
+		// What follows on a refusal does not make it less of one.
+		return none, b.refused(op, refusal)
+	}
+	if err != nil {
+		return none, &ProtocolError{Op: op, Err: err}
+	}
+	return reply, c.awaitClose(op)
+}
+
+// requestFrame refuses what the guest would refuse by its size before it can
+// know who sent it.
+func requestFrame(b *binding, op string, body any) ([]byte, error) {
+	payload, err := wire.Marshal(wire.Request{Op: op, Body: body, Token: string(b.Token)})
+	if err != nil {
+		return nil, fmt.Errorf("transport: %s: %w", op, err)
+	}
+	if len(payload) > maxRequest {
+		return nil, &TooLargeError{What: "the request " + op, Size: int64(len(payload)), Limit: maxRequest}
+	}
+	return wire.AppendFrame(make([]byte, 0, wire.HeaderLen+len(payload)), payload), nil
+}

@@ -1,0 +1,67 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sandlot-go/sandlot/transport/wire"
+)
+
+// cancel ends the execution and returns the guest's acknowledgement that it has
+// ended, or why there is none.
+func (x *execution) cancel(ctx context.Context, budget time.Duration) (*wire.Cancellation, *CancelError) {
+	ctx, end := context.WithTimeout(ctx, budget)
+	defer end()
+	start := time.Now()
+	asked := false
+	for attempts := 1; ; attempts++ {
+		ack, err := x.cancelOnce(ctx)
+		if err == nil {
+			return ack, nil
+		}
+		failed := &CancelError{Err: err, Restarted: restarted(err, x.bootID)}
+		step := nextCancel(attempts, asked, err, time.Since(start), budget)
+		if step == cancelGiveUp || sleep(ctx, cancelPause) != nil {
+			failed.Err = refusedError(wire.OpCancel, err)
+			return nil, failed
+		}
+		if step == cancelAsk {
+			asked = true
+			if x.fenced(ctx) {
+				failed.Err, failed.Retiring = refusedError(wire.OpCancel, err), true
+				return nil, failed
+			}
+		}
+	}
+}
+
+func (x *execution) cancelOnce(ctx context.Context) (*wire.Cancellation, error) {
+	ctx, end := context.WithTimeoutCause(ctx, cancelAttempt, errNoAnswer)
+	defer end()
+	ack, err := call(ctx, x.agent, x.binding, wire.OpCancel, wire.CancelBody{ExecutionID: x.id}, smallReply, wire.ParseCancellation)
+	if err != nil {
+		return nil, boundError(ctx, err)
+	}
+	x.binding.booted(ack.BootID)
+	return &ack, nil
+}
+
+var errNoAnswer = fmt.Errorf("no answer came within %v", cancelAttempt)
+
+// boundError names the bound of ctx that ended the call, except where no
+// connection was made: how that went says more.
+func boundError(ctx context.Context, err error) error {
+	if _, ok := errors.AsType[*DialError](err); ok || ctx.Err() == nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+func (x *execution) fenced(ctx context.Context) bool {
+	ctx, end := context.WithTimeout(ctx, cancelAttempt)
+	defer end()
+	h, err := x.agent.health(ctx, x.binding)
+	return err == nil && h.Retiring
+}

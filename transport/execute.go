@@ -1,0 +1,230 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sandlot-go/sandlot/transport/wire"
+)
+
+const (
+	overdueAfter = 500 * time.Millisecond // the timeout, and no result: the program is ended
+	observeAfter = 10 * time.Second       // the timeout: the stream is given up
+	drainTimeout = 1500 * time.Millisecond
+)
+
+// An execution is a program that the guest was told to execute.
+type execution struct {
+	agent   *Agent
+	binding *binding
+	id      string
+	bootID  string // of the guest that reserved the id
+	name    string
+	timeout time.Duration
+	conn    *conn
+	stream  *execStream
+	staged  string // file with the input, which the program's start removes
+
+	done   chan struct{}
+	result *Result // valid once done is closed, as err is
+	err    error
+}
+
+// start asks a guest to execute the program. An error means that nothing of it
+// runs.
+func (a *Agent) start(ctx context.Context, c *Cmd) (x *execution, err error) {
+	body, err := c.body()
+	if err != nil {
+		return nil, err
+	}
+	in, err := a.prepareStdin(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if in.staged != "" {
+		if x, err = a.launch(ctx, in.binding, c, in.through(body)); err != nil {
+			a.discard(ctx, in.binding, in.staged)
+			return nil, err
+		}
+		x.staged = in.staged
+		return x, nil
+	}
+	body.Stdin = in.text
+	err = a.rebinding(ctx, func(b *binding) (err error) {
+		if body.Stdin != nil {
+			if err := a.require(ctx, b, wire.OpExecute, wire.FeatureSafeStdin); err != nil {
+				return err
+			}
+		}
+		x, err = a.launch(ctx, b, c, body)
+		return err
+	})
+	return x, err
+}
+
+// launch reserves an id and sends the request, over a connection each.
+func (a *Agent) launch(ctx context.Context, b *binding, c *Cmd, body wire.ExecuteBody) (*execution, error) {
+	body.ExecutionID = "exec_00000000-0000-4000-8000-000000000000" // as long as the one to come
+	if _, err := requestFrame(b, wire.OpExecute, body); err != nil {
+		return nil, err
+	}
+	r, err := a.reserve(ctx, b, c.name())
+	if err != nil {
+		return nil, err
+	}
+	body.ExecutionID = r.ExecutionID
+	frame, err := requestFrame(b, wire.OpExecute, body)
+	if err != nil {
+		return nil, err
+	}
+	cn, err := a.open(ctx, b, wire.OpExecute, streamFrame)
+	if err != nil {
+		return nil, err
+	}
+	if err := cn.send(b, wire.OpExecute, frame); err != nil {
+		cn.close()
+		return nil, startFailure(c.name(), err)
+	}
+	cn.release()
+	return &execution{
+		agent: a, binding: b, id: r.ExecutionID, bootID: r.BootID, name: c.name(), timeout: c.timeout(),
+		conn: cn, stream: newExecStream(cn, c, c.timeout()+observeAfter, c.timeout()+overdueAfter),
+		done: make(chan struct{}),
+	}, nil
+}
+
+// reserve gets an execution id, in a time of its own that includes connecting.
+func (a *Agent) reserve(ctx context.Context, b *binding, name string) (wire.Reservation, error) {
+	limit := a.config.ReserveTimeout
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no execution id was reserved within %v", limit))
+	defer cancel()
+	r, err := call(ctx, a, b, wire.OpReserve, nil, smallReply, wire.ParseReservation)
+	if err != nil {
+		return r, startFailure(name, boundError(ctx, err))
+	}
+	b.booted(r.BootID)
+	return r, nil
+}
+
+// startFailure is err where it says for itself that nothing ran, and a
+// *StartError elsewhere.
+func startFailure(name string, err error) error {
+	if r, ok := errors.AsType[*wire.Refusal](err); ok {
+		return newStartError(name, words(r))
+	}
+	if lost, ok := errors.AsType[*LostError](err); ok {
+		err = lost.Err // which is about the reservation, not about the program
+	} else if SafeToRetry(err) {
+		return err
+	}
+	return &StartError{Name: name, Err: err}
+}
+
+// supervise waits for the program's end and sees to it that there is one: after
+// its context, after its timeout and after its stream.
+func (x *execution) supervise(ctx context.Context) {
+	ends := make(chan streamEnd, 1)
+	go func() { ends <- x.stream.read() }()
+	f := finding{name: x.name, addr: x.binding.addr(), timeout: x.timeout}
+	ended := x.wait(ctx, &f, ends)
+	if !ended {
+		ended = x.stop(ctx, &f, ends)
+	} else if f.end.meaning() == endUnknown {
+		f.why = reconciled
+		f.ack, f.unack = x.cancel(context.WithoutCancel(ctx), cancelTime(ctx))
+		if cause := context.Cause(ctx); cause != nil {
+			f.why, f.cause = stopped, cause
+		}
+	}
+	if !ended && f.ack != nil && f.ack.Started && f.ack.State != wire.StateFailed {
+		x.stream.clock.drain(drainTimeout)
+		f.end, ended = <-ends, true
+	}
+	x.conn.close()
+	if !ended {
+		<-ends // a matter of the writer in flight
+	}
+	x.report(ctx, f)
+}
+
+// wait waits for the first thing to happen and reports whether that was the end
+// of the stream, which counts even when something else happened as well.
+func (x *execution) wait(ctx context.Context, f *finding, ends <-chan streamEnd) (ended bool) {
+	select {
+	case f.end = <-ends:
+		return true
+	case <-ctx.Done():
+	case <-x.stream.clock.overdue:
+	case <-x.stream.broken:
+	}
+	select {
+	case f.end = <-ends:
+		return true
+	default:
+	}
+	select {
+	case <-x.stream.broken:
+		f.why, f.cause = stopped, x.stream.err
+	default:
+		f.why = overdue
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		f.why, f.cause = stopped, cause
+	}
+	return false
+}
+
+// stop has the guest end the program, until it acknowledges or the stream says
+// as much. It reports whether the stream has ended.
+func (x *execution) stop(ctx context.Context, f *finding, ends <-chan streamEnd) (ended bool) {
+	type answer struct {
+		ack   *wire.Cancellation
+		unack *CancelError
+	}
+	answers := make(chan answer, 1)
+	cctx, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer giveUp()
+	go func() {
+		ack, unack := x.cancel(cctx, cancelTime(ctx))
+		answers <- answer{ack, unack}
+	}()
+	for {
+		select {
+		case a := <-answers:
+			f.ack, f.unack = a.ack, a.unack
+			return ended
+		case f.end = <-ends:
+			ended, ends = true, nil
+			if f.end.meaning() != endUnknown {
+				giveUp()
+				<-answers
+				return ended
+			}
+		}
+	}
+}
+
+// cancelTime is how long to try: Close does not wait as long as anybody else.
+func cancelTime(ctx context.Context) time.Duration {
+	if errors.Is(context.Cause(ctx), ErrClosed) {
+		return closeBudget
+	}
+	return cancelBudget
+}
+
+// report settles the outcome. A writer that failed makes the program one that
+// was ended, also when it had ended by itself in the same moment.
+func (x *execution) report(ctx context.Context, f finding) {
+	if x.stream.err != nil && f.why == noReason {
+		f.why, f.cause = stopped, x.stream.err
+	}
+	x.result, x.err = f.outcome()
+	if x.staged == "" {
+		return
+	}
+	if _, ok := errors.AsType[*ExitError](x.err); x.err != nil && !ok {
+		x.agent.discard(ctx, x.binding, x.staged)
+	}
+}

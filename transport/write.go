@@ -1,0 +1,239 @@
+package transport
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sandlot-go/sandlot/transport/wire"
+)
+
+const (
+	discardTimeout = 5 * time.Second
+	readStep       = 48 << 10 // a multiple of 3, for base64 without padding
+	frameSlack     = 1 << 10  // for a token that changes
+	tempBase       = 96       // bytes of the target's name in the temporary one's
+)
+
+// WriteFile writes what r has to the file, whose directories the guest creates,
+// and returns how much that was. The guest replaces the file at once and keeps
+// its mode; when WriteFile fails the file is what it was, unless the error is a
+// *LostError or *ProtocolError. What does not fit one request goes in parts,
+// with a few MiB in memory at a time. r is read to its end before the first
+// request only if it is small, and is not read beyond the Config's
+// MaxFileBytes.
+func (a *Agent) WriteFile(ctx context.Context, path string, r io.Reader) (int64, error) {
+	ctx, end, err := a.begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer end()
+	n, err := a.newUpload(path, path, tempName(path), r).run(ctx)
+	return n, callerFirst(ctx, err)
+}
+
+// tempName is the name under which the parts of a file are collected, next to
+// it.
+func tempName(path string) string {
+	slash := strings.LastIndexByte(path, '/') + 1
+	base := path[slash:]
+	if len(base) > tempBase {
+		n := tempBase
+		for !utf8.RuneStart(base[n]) {
+			n--
+		}
+		base = base[:n]
+	}
+	return path[:slash] + wire.TempPrefix + NewUUID() + "-" + base + wire.TempSuffix
+}
+
+// An upload is one write of a file.
+type upload struct {
+	agent  *Agent
+	what   string // for errors
+	target string // empty: what is written stays where it was collected
+	temp   string
+	src    *bufio.Reader
+	chunk  []byte
+	frame  wire.WriteFrame
+	sent   int64
+
+	binding *binding // the guest that has, or may have, something of it
+}
+
+func (a *Agent) newUpload(what, target, temp string, r io.Reader) *upload {
+	if sized, ok := r.(interface{ Len() int }); ok && int64(sized.Len()) > a.config.MaxFileBytes {
+		r = tooLarge{int64(sized.Len())}
+	}
+	return &upload{agent: a, what: what, target: target, temp: temp, src: bufio.NewReaderSize(r, readStep), chunk: make([]byte, readStep)}
+}
+
+// tooLarge is the reader in place of one that says beforehand that it has too
+// much.
+type tooLarge struct{ size int64 }
+
+func (t tooLarge) Read([]byte) (int, error) { return 0, &TooLargeError{Size: t.size} }
+
+// run writes everything. It removes what it leaves behind when it fails.
+func (u *upload) run(ctx context.Context) (int64, error) {
+	if err := u.prepare(); err != nil {
+		return 0, err
+	}
+	last, err := u.fill(ctx)
+	if err == nil {
+		err = u.first(ctx, last)
+	}
+	for err == nil && !last {
+		if last, err = u.fill(ctx); err == nil {
+			err = u.part(ctx, u.binding, last)
+		}
+	}
+	if err != nil && u.binding != nil {
+		u.agent.discard(ctx, u.binding, u.temp)
+	}
+	return u.sent, err
+}
+
+// prepare settles how much content a frame can take.
+func (u *upload) prepare() error {
+	for _, name := range []string{u.target, u.temp} {
+		if !utf8.ValidString(name) {
+			return newFileError(wire.OpWriteFile, u.what, "the path is not valid UTF-8 and cannot be sent")
+		}
+	}
+	largest := wire.WriteBody{Path: u.temp, Part: &wire.Part{Offset: wire.MaxSafeInteger, Final: true, RenameTo: u.target}}
+	over, err := wire.WriteOverhead(largest, string(u.agent.current().Token))
+	if err != nil {
+		return fmt.Errorf("transport: %s: %w", wire.OpWriteFile, err)
+	}
+	u.frame.Budget = u.agent.writeLimit - over - frameSlack
+	if u.frame.Budget < 4 {
+		return &TooLargeError{What: "the path to write to", Size: int64(over), Limit: int64(u.agent.writeLimit)}
+	}
+	return nil
+}
+
+// fill reads what fits one frame and reports whether that is the last of it.
+func (u *upload) fill(ctx context.Context) (last bool, err error) {
+	u.frame.Reset()
+	for u.frame.Room() > 0 && !last {
+		if err := context.Cause(ctx); err != nil {
+			return false, err
+		}
+		n, err := io.ReadFull(u.src, u.chunk[:min(len(u.chunk), u.frame.Room())])
+		u.frame.Add(u.chunk[:n])
+		switch {
+		case err == io.EOF || err == io.ErrUnexpectedEOF:
+			last = true
+		case err != nil:
+			return false, u.readError(err)
+		}
+	}
+	if limit := u.agent.config.MaxFileBytes; u.sent+int64(u.frame.Len()) > limit {
+		return false, &TooLargeError{What: u.what, Limit: limit}
+	}
+	if !last {
+		_, err := u.src.Peek(1)
+		if err != nil && err != io.EOF {
+			return false, u.readError(err)
+		}
+		last = err == io.EOF
+	}
+	return last, nil
+}
+
+func (u *upload) readError(err error) error {
+	if large, ok := errors.AsType[*TooLargeError](err); ok && large.What == "" {
+		return &TooLargeError{What: u.what, Size: large.Size, Limit: u.agent.config.MaxFileBytes}
+	}
+	return fmt.Errorf("transport: %s %s: reading what to write: %w", wire.OpWriteFile, u.what, err)
+}
+
+// first sends the first frame, which is all there is if last. Nothing has
+// happened before, so it may go to another guest when it cannot go to this one.
+func (u *upload) first(ctx context.Context, last bool) error {
+	return u.agent.rebinding(ctx, func(b *binding) error {
+		if last && u.target != "" {
+			return u.whole(ctx, b, u.target)
+		}
+		features, err := u.agent.features(ctx, b)
+		switch {
+		case err != nil:
+			return err
+		case features.Has(wire.FeatureWriteParts):
+			return u.part(ctx, b, last)
+		case last:
+			u.binding = b
+			return u.whole(ctx, b, u.temp)
+		}
+		return &TooLargeError{
+			What:  u.what + " (for one request, and the guest does not announce " + wire.FeatureWriteParts + ")",
+			Limit: int64(u.frame.Len()),
+		}
+	})
+}
+
+func (u *upload) whole(ctx context.Context, b *binding, path string) error {
+	_, err := u.send(ctx, b, wire.WriteBody{Path: path})
+	if err == nil {
+		u.sent = int64(u.frame.Len())
+	}
+	return err
+}
+
+func (u *upload) part(ctx context.Context, b *binding, last bool) error {
+	before := u.binding
+	u.binding = b
+	p := &wire.Part{Offset: u.sent}
+	if last && u.target != "" {
+		p.Final, p.RenameTo = true, u.target
+	}
+	reply, err := u.send(ctx, b, wire.WriteBody{Path: u.temp, Part: p})
+	if err != nil {
+		if before == nil && SafeToRetry(err) {
+			u.binding = nil
+		}
+		return err
+	}
+	u.sent += int64(u.frame.Len())
+	if reply.SizeBytes == nil || *reply.SizeBytes != u.sent {
+		return &ProtocolError{Op: wire.OpWriteFile, Err: fmt.Errorf("the file is not of %d bytes after a part", u.sent)}
+	}
+	return nil
+}
+
+func (u *upload) send(ctx context.Context, b *binding, body wire.WriteBody) (wire.WriteReply, error) {
+	frame, err := u.frame.Frame(body, string(b.Token))
+	if err != nil {
+		return wire.WriteReply{}, fmt.Errorf("transport: %s: %w", wire.OpWriteFile, err)
+	}
+	if n := len(frame) - wire.HeaderLen; n > maxRequest {
+		return wire.WriteReply{}, &TooLargeError{What: "the request " + wire.OpWriteFile, Size: int64(n), Limit: maxRequest}
+	}
+	reply, err := exchange(ctx, u.agent, b, wire.OpWriteFile, frame, smallReply, wire.ParseWrite)
+	if r, ok := errors.AsType[*wire.Refusal](err); ok {
+		return reply, newFileError(wire.OpWriteFile, u.what, words(r))
+	}
+	if err != nil {
+		return reply, err
+	}
+	b.booted(reply.BootID)
+	if want := int64(u.frame.Len()); reply.BytesWritten != want {
+		return reply, &ProtocolError{Op: wire.OpWriteFile, Err: fmt.Errorf("%d bytes were written of %d", reply.BytesWritten, want)}
+	}
+	return reply, nil
+}
+
+// discard removes what a write has left behind, as well as it can in a time of
+// its own.
+func (a *Agent) discard(ctx context.Context, b *binding, temp string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTimeout)
+	defer cancel()
+	body := wire.WriteBody{Path: temp, Encoding: wire.EncodingBase64, Part: &wire.Part{Discard: true}}
+	call(ctx, a, b, wire.OpWriteFile, body, smallReply, wire.ParseWrite)
+}
