@@ -95,7 +95,7 @@ func (a *attempt) body() (k8s.Object, error) {
 	a.enter(StageTemplate)
 	template, err := a.get(k8s.SandboxTemplates, cfg.Template)
 	if err != nil {
-		return nil, err
+		return nil, a.timedOut("SandboxTemplate "+cfg.Template+" was not read", err, nil)
 	}
 	return podbind.SandboxBody(template, podbind.SandboxSpec{
 		Name:         a.name,

@@ -89,11 +89,14 @@ func (a *attempt) learn(looks int, notYet, ready time.Duration) {
 	}
 }
 
-// timedOut turns the end of the budget into what was waited for; everything
-// else is returned as it is.
+// timedOut turns the end of the budget into what was waited for and how the last
+// read of it failed; everything else is returned as it is.
 func (a *attempt) timedOut(waited string, err, last error) error {
 	if !errors.Is(err, errReadyTimeout) {
 		return err
+	}
+	if e, ok := errors.AsType[*k8s.ExhaustedError](err); ok {
+		last = e.Last
 	}
 	if waited == "" && !a.state.Observed && a.resource.Kind == k8s.SandboxClaims.Kind {
 		waited = "no controller has looked at it"

@@ -222,7 +222,8 @@ func (w *world) ours() []string {
 // once the controller has had a moment.
 func (w *world) nothingLeft() {
 	w.t.Helper()
-	time.Sleep(time.Second) // in a bubble
+	time.Sleep(time.Second)
+	synctest.Wait()
 	if left := w.ours(); len(left) > 0 {
 		w.t.Errorf("left in the cluster: %q", left)
 	}

@@ -2,6 +2,7 @@ package acquire
 
 import (
 	"errors"
+	"net/http"
 	"time"
 
 	"github.com/sandlot-go/sandlot/internal/podbind"
@@ -160,10 +161,15 @@ func classifyAPI(err error) finding {
 	return finding{}
 }
 
-// notFoundIs refines what a missing object means at a stage: before the POST it
-// is something that the configuration names.
+// notFoundIs refines what a 404 means: before the object is there, and where a
+// namespace is what is missing, it is about something that the configuration
+// names.
 func notFoundIs(s Stage, err error, f finding) finding {
-	if f.reason == ReasonClaimDeleted && k8s.KindOf(err) == k8s.NotFound && (s == StageTemplate || s == StagePost) {
+	e, ok := errors.AsType[*k8s.APIError](err)
+	if !ok || e.Code != http.StatusNotFound {
+		return f
+	}
+	if e.Kind == k8s.NotFound && s == StageTemplate || e.Details != nil && e.Details.Kind == "namespaces" {
 		return finding{ReasonInvalidRequest, false}
 	}
 	return f

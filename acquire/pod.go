@@ -1,7 +1,6 @@
 package acquire
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -25,7 +24,7 @@ func (a *attempt) pod(state podbind.State) (podbind.Pod, string, error) {
 				return pod, host, podbind.CheckHost(host)
 			}
 		case a.ctx.Err() != nil:
-			return pod, "", a.late(context.Cause(a.ctx), missing)
+			return pod, "", a.late(err, missing)
 		case none:
 			missing = err
 		default:

@@ -72,7 +72,10 @@ func pool(behave string) func(*sim.Config) {
 					"labels":      map[string]any{"sandbox.namzu.ai/template": "task"},
 					"annotations": map[string]any{"sim/behave": behave},
 				},
-				"spec": map[string]any{"containers": []any{map[string]any{"name": "agent", "image": "agent:1"}}},
+				"spec": map[string]any{"containers": []any{map[string]any{"name": "agent", "image": "agent:1", "env": []any{
+					map[string]any{"name": "NAMZU_AGENT_TCP_PORT", "value": "1024"},
+					map[string]any{"name": "NAMZU_AGENT_BIND_TOKEN", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "metadata.uid"}}},
+				}}}},
 			}},
 		}}
 		c.Pools = []map[string]any{{
@@ -98,8 +101,6 @@ func TestDiagnosis(t *testing.T) {
 		"crashloop":     {acquire.ReasonPodFailed, false, "CrashLoopBackOff"},
 		"notready":      {acquire.ReasonNotReady, true, ""},
 		"pending":       {acquire.ReasonNotReady, true, ""},
-		"failed":        {acquire.ReasonPodFailed, true, ""},
-		"succeeded":     {acquire.ReasonPodFailed, true, ""},
 	} {
 		for _, direct := range []bool{false, true} {
 			t.Run(behave+map[bool]string{false: "/pool", true: "/direct"}[direct], func(t *testing.T) {
@@ -123,6 +124,32 @@ func TestDiagnosis(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// A pool hands out a member whose pod has ended. It never comes back, another
+// claim may do better.
+func TestDeadMember(t *testing.T) {
+	for _, behave := range []string{"failed", "succeeded"} {
+		t.Run(behave, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, setup{sim: pool(behave)})
+				if err := w.sim.Patch("sandboxwarmpools", "pool", map[string]any{"spec": map[string]any{"replicas": 1}}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				start := time.Now()
+				_, err := w.backend.Create(t.Context(), acquire.Options{})
+				e := asError(t, err)
+				if e.Reason != acquire.ReasonPodFailed || !e.Retryable || !strings.HasPrefix(e.ControllerReason, "Pod") {
+					t.Errorf("got %v", err)
+				}
+				if d := time.Since(start); d > time.Second {
+					t.Errorf("took %v: the budget was waited out", d)
+				}
+				w.nothingLeft()
+			})
+		})
 	}
 }
 

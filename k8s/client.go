@@ -89,9 +89,9 @@ func (c *Client) do(ctx context.Context, q *call) (reply, error) {
 	return r, err
 }
 
-// ended reports whether ctx is over. A dialer computes its own deadline from
-// that of the context and may fail a moment before the context does; this waits
-// for that moment to pass.
+// ended reports whether ctx is over. Of two deadlines at the same instant, ours
+// and the caller's, ours may strike first; then this waits for the other, so
+// that the caller's end is not taken for a failure.
 func ended(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return true

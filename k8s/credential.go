@@ -43,29 +43,29 @@ func (co *core) credential(ctx context.Context, refused bool) (credential, error
 	case <-ctx.Done():
 		return credential{}, ctx.Err()
 	}
-	type answer struct {
+	type outcome struct {
 		credential
 		err error
 	}
-	got := make(chan answer, 1)
+	got := make(chan outcome, 1)
 	go func() {
 		defer func() { <-co.asking }()
 		defer close(got) // a callback may end its goroutine
-		var a answer
+		var o outcome
 		if co.cfg.Token != nil {
-			a.token, a.err = askToken(ctx, co.cfg.Token)
+			o.token, o.err = askToken(ctx, co.cfg.Token)
 		}
-		if a.err == nil {
-			a.transport, a.err = co.transports.get(ctx, refused)
+		if o.err == nil {
+			o.transport, o.err = co.transports.get(ctx, refused)
 		}
-		got <- a
+		got <- o
 	}()
 	select {
-	case a, ok := <-got:
+	case o, ok := <-got:
 		if !ok {
 			return credential{}, errors.New("its source ended without an answer")
 		}
-		return a.credential, a.err
+		return o.credential, o.err
 	case <-ctx.Done():
 		return credential{}, ctx.Err()
 	}

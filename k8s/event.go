@@ -3,7 +3,6 @@ package k8s
 import (
 	"errors"
 	"fmt"
-	"net/textproto"
 	"time"
 )
 
@@ -49,7 +48,7 @@ func parseEvent(t target, line []byte, secret string, now time.Time) (Event, *AP
 			return bad(fmt.Errorf("%s of a Status", kind))
 		}
 		if object.Name() != t.name {
-			return bad(fmt.Errorf("it is about %q, not %s", clip(object.Name(), 300), t.name))
+			return bad(fmt.Errorf("it is about %q, not %s", excerpt(without(object.Name(), secret)), t.name))
 		}
 		return Event{kind, object}, nil
 	case bookmark:
@@ -63,8 +62,8 @@ func parseEvent(t target, line []byte, secret string, now time.Time) (Event, *AP
 		if err != nil {
 			return bad(err)
 		}
-		return Event{}, classify(t, st.code, textproto.MIMEHeader{}, body, secret, now)
+		return Event{}, classify(t, answer{code: st.code, body: body}, secret, now)
 	default:
-		return bad(fmt.Errorf("its type is %q", clip(kind, 100)))
+		return bad(fmt.Errorf("its type is %q", excerpt(without(kind, secret))))
 	}
 }

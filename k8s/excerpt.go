@@ -14,14 +14,19 @@ const excerptLimit = 2 << 10
 
 const redacted = "[redacted]"
 
-// without cuts a secret out of a text, as it is or as JSON would quote it.
+// without cuts a secret out of a text: as it is, and as JSON or Go would quote
+// it. It comes before anything that shortens the text, which could leave a part.
 func without(s, secret string) string {
 	if secret == "" {
 		return s
 	}
-	s = strings.ReplaceAll(s, secret, redacted)
-	if q, err := json.Marshal(secret); err == nil {
-		s = strings.ReplaceAll(s, string(q[1:len(q)-1]), redacted)
+	quoted := strconv.Quote(secret)
+	forms := []string{secret, quoted[1 : len(quoted)-1]}
+	if b, err := json.Marshal(secret); err == nil {
+		forms = append(forms, string(b[1:len(b)-1]))
+	}
+	for _, form := range forms {
+		s = strings.ReplaceAll(s, form, redacted)
 	}
 	return s
 }

@@ -43,7 +43,7 @@ func (b Backoff) Next(err error, n int, random float64, left time.Duration) (tim
 // Classify is what becomes of an answer outside 2xx.
 func Classify(method string, r Resource, name string, code int, header map[string][]string, body []byte, secret string, now time.Time) *APIError {
 	t := target{method: method, path: "/p", resource: r, name: name}
-	return classify(t, code, textproto.MIMEHeader(header), body, secret, now)
+	return classify(t, answer{code: code, header: textproto.MIMEHeader(header), body: body}, secret, now)
 }
 
 // ParseEvent reads one line of a watch of a claim.

@@ -45,8 +45,9 @@ type attempt struct {
 
 // A reply is a whole answer of 2xx.
 type reply struct {
-	code int
-	body []byte
+	code  int
+	body  []byte
+	token string // it was asked for with this, which no error may repeat
 }
 
 // exchange makes a call and reads its answer.
@@ -58,7 +59,7 @@ func (co *core) exchange(ctx context.Context, q *call) (reply, error) {
 	defer resp.Body.Close()
 	body, err := a.readBody(resp)
 	a.report(resp.StatusCode, err)
-	return reply{resp.StatusCode, body}, err
+	return reply{resp.StatusCode, body, a.token}, err
 }
 
 // open makes a call, a second time after a 401 if there is another credential
@@ -168,9 +169,12 @@ func (a *attempt) heard(h http.Header) {
 	if a.co.cfg.Warning == nil {
 		return
 	}
-	for _, w := range parseWarnings(h.Values("Warning")) {
+	var headers []string
+	for _, s := range h.Values("Warning") {
+		headers = append(headers, without(s, a.token))
+	}
+	for _, w := range parseWarnings(headers) {
 		w.Method, w.Path = a.method, a.path
-		w.Agent, w.Text = without(w.Agent, a.token), without(w.Text, a.token)
 		a.co.cfg.Warning(w)
 	}
 }
@@ -222,13 +226,13 @@ func (a *attempt) noAnswer(err error) *APIError {
 // refusal reads the body of an answer outside 2xx and classifies it.
 func (a *attempt) refusal(resp *http.Response) *APIError {
 	body, err := readLimited(resp.Body, maxErrorBody)
-	if errors.Is(err, errOverLimit) {
-		err = nil // its begin is still good for an excerpt
-	}
-	if err != nil && resp.StatusCode != 429 && resp.StatusCode < 500 {
+	known := errors.Is(err, errOverLimit) || resp.StatusCode == 429 || resp.StatusCode >= 500
+	if err != nil && !known {
 		return a.brokenBody(resp.StatusCode, err)
 	}
-	return classify(a.target, resp.StatusCode, textproto.MIMEHeader(resp.Header), body, a.token, time.Now())
+	return classify(a.target, answer{
+		code: resp.StatusCode, header: textproto.MIMEHeader(resp.Header), body: body, cut: err != nil,
+	}, a.token, time.Now())
 }
 
 // readBody reads the body of an answer of 2xx.
@@ -252,16 +256,16 @@ func (a *attempt) readBody(resp *http.Response) ([]byte, error) {
 // wantJSON refuses an answer that says it is something else: the usual cause is
 // a login page.
 func (a *attempt) wantJSON(resp *http.Response) error {
-	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if err == nil && kind == "application/json" || resp.Header.Get("Content-Type") == "" {
+	header := resp.Header.Get("Content-Type")
+	kind, _, err := mime.ParseMediaType(header)
+	if err == nil && kind == "application/json" || header == "" {
 		return nil
 	}
-	e := a.fail(Protocol, "the answer is "+excerpt(clip(resp.Header.Get("Content-Type"), 100))+", not JSON; is this the API server?", nil)
+	e := a.fail(Protocol, "the answer is "+excerpt(without(header, a.token))+", not JSON; is this the API server?", nil)
 	e.Code = resp.StatusCode
 	if b, err := readLimited(resp.Body, maxErrorBody); err == nil || errors.Is(err, errOverLimit) {
 		e.Excerpt = excerpt(without(string(b), a.token))
 	}
-	e.redact(a.token)
 	return e
 }
 

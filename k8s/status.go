@@ -20,28 +20,41 @@ func (t target) fail(kind Kind, message string, err error) *APIError {
 	return &APIError{Kind: kind, Method: t.method, Path: t.path, Message: message, Err: err}
 }
 
+// An answer is what came outside 2xx.
+type answer struct {
+	code   int
+	header textproto.MIMEHeader
+	body   []byte
+	cut    bool // the body goes on: what there is of it is no Status, even if it looks whole
+}
+
 // classify decides what an answer outside 2xx means. The code comes first; the
 // body is believed only where it is a Status. It never fails: whatever the
 // answer is, its code is reported. The secret is cut out of all texts.
-func classify(t target, code int, header textproto.MIMEHeader, body []byte, secret string, now time.Time) *APIError {
+func classify(t target, a answer, secret string, now time.Time) *APIError {
+	code := a.code
 	e := &APIError{Method: t.method, Path: t.path, Code: code}
-	st, ok := parseStatus(body)
+	var st status
+	ok := false
+	if !a.cut {
+		st, ok = parseStatus(a.body)
+	}
 	if ok {
 		e.Reason, e.Message, e.Details = st.reason, st.message, st.details
 	} else {
-		// Before the cut, which could leave a part of it.
-		e.Excerpt = excerpt(without(string(body), secret))
+		// Before it is shortened, which could leave a part of the secret.
+		e.Excerpt = excerpt(without(string(a.body), secret))
 	}
 	e.Kind = kindOf(t, code, st)
 	e.NotApplied = refused(code)
 	if code == 429 || code >= 500 {
-		e.RetryAfter, e.HasRetryAfter = retryAfter(header, e.Details, now)
+		e.RetryAfter, e.HasRetryAfter = retryAfter(a.header, e.Details, now)
 	}
 	switch {
 	case e.Kind == Redirect:
 		// The host alone: a path or a query may carry anything.
 		e.Message, e.Excerpt = "redirect", ""
-		if u, err := url.Parse(header.Get("Location")); err == nil && u.Host != "" {
+		if u, err := url.Parse(a.header.Get("Location")); err == nil && u.Host != "" {
 			e.Message = "redirect to host " + u.Host
 		}
 		e.hint = "redirects are never followed, because credentials would follow them"

@@ -172,11 +172,11 @@ func (c *Client) Delete(ctx context.Context, r Resource, name string, o DeleteOp
 	}
 	if st, ok := statusOf(got); ok {
 		if st.outcome != "Success" {
-			return nil, q.broken(rep, fmt.Errorf("it is a Status of %q", clip(st.outcome, 100)))
+			return nil, q.broken(rep, errors.New("it is a Status, but not of success"))
 		}
 		return got, nil
 	}
-	if err := q.expect(got, name); err != nil {
+	if err := q.expect(got, name, rep.token); err != nil {
 		return nil, q.broken(rep, err)
 	}
 	return got, nil
@@ -232,7 +232,7 @@ func (c *Client) object(ctx context.Context, q *call, name string) (Object, erro
 	}
 	o, err := ParseObject(rep.body)
 	if err == nil {
-		err = q.expect(o, name)
+		err = q.expect(o, name, rep.token)
 	}
 	if err != nil {
 		return nil, q.broken(rep, err)
@@ -241,15 +241,15 @@ func (c *Client) object(ctx context.Context, q *call, name string) (Object, erro
 }
 
 // expect checks that o is the object that was asked for and no other.
-func (q *call) expect(o Object, name string) error {
+func (q *call) expect(o Object, name, secret string) error {
 	if _, ok := statusOf(o); ok {
 		return errors.New("it is a Status, not the object")
 	}
 	if kind := o.Text("kind"); q.resource.Kind != "" && kind != q.resource.Kind {
-		return fmt.Errorf("its kind is %q, not %s", clip(kind, 100), q.resource.Kind)
+		return fmt.Errorf("its kind is %q, not %s", excerpt(without(kind, secret)), q.resource.Kind)
 	}
 	if name != "" && o.Name() != name {
-		return fmt.Errorf("its name is %q, not %s", clip(o.Name(), 300), name)
+		return fmt.Errorf("its name is %q, not %s", excerpt(without(o.Name(), secret)), name)
 	}
 	return nil
 }
@@ -265,6 +265,7 @@ func (q *call) notSent(err error) *APIError {
 func (q *call) broken(r reply, err error) *APIError {
 	e := q.fail(Protocol, "the answer is not what was asked for", err)
 	e.Code = r.code
+	e.redact(r.token)
 	return e
 }
 

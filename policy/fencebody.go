@@ -45,7 +45,7 @@ func (a admission) refusedBy(verb string, o k8s.Object) (int, string) {
 	if owner["uid"] != uid || uid == "" {
 		return 2, "the name does not end in the owner's uid"
 	}
-	if !slices.ContainsFunc(ownerKinds, func(k ownerKind) bool { return owner["kind"] == k.resource.Kind && owner["apiVersion"] == k.resource.APIVersion() }) ||
+	if !slices.ContainsFunc(ownerKinds, func(r k8s.Resource) bool { return owner["kind"] == r.Kind && owner["apiVersion"] == r.APIVersion() }) ||
 		owner["blockOwnerDeletion"] != nil && owner["blockOwnerDeletion"] != false {
 		return 3, "the owner is no SandboxClaim or Sandbox that can go away freely"
 	}

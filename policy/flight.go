@@ -21,8 +21,8 @@ func newGroup() *group {
 	return &group{ctx: ctx, cancel: cancel}
 }
 
-// start runs work apart from the caller: it goes on when the caller's context ends, and ends after bound or when the group is
-// closed. The context's values go along, so that its requests are still told to the caller's trace.
+// start runs work apart from the caller: it goes on when the caller's context ends, and ends when the group is closed or after
+// bound; 0 is for work that bounds itself. The context's values go along, so that its requests are still told to the caller's trace.
 func (g *group) start(ctx context.Context, bound time.Duration, work func(context.Context)) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -33,8 +33,11 @@ func (g *group) start(ctx context.Context, bound time.Duration, work func(contex
 		ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 		defer cancel(nil)
 		defer context.AfterFunc(g.ctx, func() { cancel(context.Cause(g.ctx)) })()
-		ctx, stop := context.WithTimeout(ctx, bound)
-		defer stop()
+		if bound > 0 {
+			var stop context.CancelFunc
+			ctx, stop = context.WithTimeout(ctx, bound)
+			defer stop()
+		}
 		work(ctx)
 	})
 	return nil

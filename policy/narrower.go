@@ -20,10 +20,7 @@ type Owner struct {
 	UID  string
 }
 
-// ownerKind is a kind of Owner.
-type ownerKind struct{ resource k8s.Resource }
-
-var ownerKinds = []ownerKind{{k8s.SandboxClaims}, {k8s.Sandboxes}}
+var ownerKinds = []k8s.Resource{k8s.SandboxClaims, k8s.Sandboxes}
 
 // A Narrower writes the policy of one sandbox. The object is named after the owner's uid, selects the sandbox's pod alone and is
 // removed by the garbage collector with its owner, so that a host that crashes leaves nothing open.
@@ -48,14 +45,14 @@ func (v *Verifier) Narrower(owner Owner) (*Narrower, error) {
 		return nil, &OwnerUIDError{Name: owner.Name, Namespace: v.config.Namespace}
 	}
 	for _, k := range ownerKinds {
-		if k.resource.Kind != owner.Kind {
+		if k.Kind != owner.Kind {
 			continue
 		}
 		t := target{
 			namespace: v.config.Namespace,
 			name:      PerSandboxNamePrefix + owner.UID,
 			selector:  map[string]string{e.PerSandbox.labelKey(): owner.Name},
-			owner:     map[string]any{"apiVersion": k.resource.APIVersion(), "kind": owner.Kind, "name": owner.Name, "uid": owner.UID},
+			owner:     map[string]any{"apiVersion": k.APIVersion(), "kind": owner.Kind, "name": owner.Name, "uid": owner.UID},
 		}
 		idle := make(chan struct{})
 		close(idle)
@@ -69,7 +66,8 @@ func (v *Verifier) HasPerSandbox() bool { return v.config.Egress != nil && v.con
 
 // Set makes hosts the list of this sandbox; an empty one takes the policy away. What the list opens comes on top of the
 // configured policy. Changes are made one after the other in the order of the calls, so that the last list is the one in
-// force; when ctx ends, Set returns its cause and the change may still take effect, before any later one.
+// force. When ctx ends, Set returns its cause: a change that had not begun is not made, one that had goes on and is over before
+// the next begins.
 //
 // A list that is refused with a [*HostError] changes nothing. Set returns when the object is stored as it was sent; the
 // network plugin enforces it a moment later.
@@ -87,8 +85,9 @@ func (n *Narrower) Set(ctx context.Context, hosts []string) error {
 		return ErrReleased
 	}
 	before, over := n.tail, make(chan struct{})
-	work := func(ctx context.Context) (struct{}, error) { return struct{}{}, n.apply(ctx, before, manifest) }
-	f := launch(ctx, n.v.work, fenceBound+writeBound, work, func(*flight[struct{}]) { close(over) })
+	caller := ctx
+	work := func(ctx context.Context) (struct{}, error) { return struct{}{}, n.take(ctx, caller, before, manifest) }
+	f := launch(ctx, n.v.work, 0, work, func(*flight[struct{}]) { close(over) })
 	if n.v.work.ctx.Err() == nil {
 		n.tail = over
 	}
@@ -129,15 +128,15 @@ func (n *Narrower) manifest(hosts []string) (k8s.Object, error) {
 	return manifest, nil
 }
 
-// apply waits for its turn and makes one change.
-func (n *Narrower) apply(ctx context.Context, before <-chan struct{}, manifest k8s.Object) error {
-	select {
-	case <-before:
-	case <-ctx.Done():
-		// The order of changes is kept even when this one was given up: its successors wait for its predecessors.
-		<-before
-		return context.Cause(ctx)
+// take waits for its turn, which comes when every earlier change is over, and makes one change. Each change is bounded, and so
+// is the wait.
+func (n *Narrower) take(ctx, caller context.Context, before <-chan struct{}, manifest k8s.Object) error {
+	<-before
+	if caller.Err() != nil {
+		return context.Cause(caller)
 	}
+	ctx, cancel := context.WithTimeout(ctx, fenceBound+writeBound)
+	defer cancel()
 	if err := n.v.proveFence(ctx); err != nil {
 		return err
 	}

@@ -157,6 +157,7 @@ func (s portSet) text() string {
 type portReading struct {
 	ports   portSet
 	unknown string
+	ranged  bool // by an endPort, which some network plugins ignore
 }
 
 var portNamePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
@@ -281,6 +282,7 @@ func readPort(entry map[string]any, protos []proto, names portNames, out *portRe
 		out.unknown = fmt.Sprintf("endPort %d is before port %d", end, start)
 	case hasEnd:
 		add(span{int(start), int(end)})
+		out.ranged = end > start
 	default:
 		add(span{int(start), int(start)})
 	}

@@ -17,6 +17,13 @@ const (
 	Covers           Verdict = "covers" // keeps the agent's port closed to all but the peers it names
 	OpensAgentPort   Verdict = "opens-agent-port"
 	NotIngressScoped Verdict = "not-ingress-scoped"
+
+	// Of Explain, about one destination or source:
+	Admits   Verdict = "admits"
+	MayAdmit Verdict = "may-admit"
+	Isolates Verdict = "isolates" // denies what no policy admits, and does not admit it
+	Denies   Verdict = "denies"   // by a rule that says so
+	Passes   Verdict = "passes"   // an administrator's policy that leaves it to the others
 )
 
 // Examined is one policy with its verdict. A policy with several specs appears once for each.

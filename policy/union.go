@@ -123,6 +123,7 @@ func (a allowance) examine(doc document, manifest k8s.Object, pod Pod) (e Examin
 			return e, false
 		case worst.verdict == no:
 			e.Verdict = WidensEgress
+			e.Detail += doc.origin()
 			return e, false
 		case worst.verdict == unknown:
 			e.Verdict = NotEvaluable
@@ -173,4 +174,17 @@ func (d document) readRule(v any, dir direction, pod Pod) rule {
 		return readCiliumRule(v, dir, s)
 	}
 	return readCoreRule(v, dir, s)
+}
+
+// The label by which the controller's policy for a template selects. Only pods of its pools carry it.
+const templateHashLabel = "agents.x-k8s.io/sandbox-template-ref-hash"
+
+// origin says where a policy comes from that no operator wrote.
+func (d document) origin() string {
+	for _, r := range d.selector.labels {
+		if r.key == templateHashLabel {
+			return "; the sandbox controller makes this policy for pods of pools: give the SandboxTemplate a networkPolicy block, or set its networkPolicyManagement to Unmanaged"
+		}
+	}
+	return ""
 }

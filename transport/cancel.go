@@ -12,7 +12,7 @@ import (
 // cancel ends the execution and returns the guest's acknowledgement that it has
 // ended, or why there is none.
 func (x *execution) cancel(ctx context.Context, budget time.Duration) (*wire.Cancellation, *CancelError) {
-	ctx, end := context.WithTimeout(ctx, budget)
+	ctx, end := context.WithTimeoutCause(ctx, budget, fmt.Errorf("no acknowledgement came within %v", budget))
 	defer end()
 	start := time.Now()
 	asked := false

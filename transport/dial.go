@@ -19,7 +19,7 @@ func (a *Agent) dial(ctx context.Context, b *binding, op string) (net.Conn, erro
 		}
 		again := dialAgain(err, b.Host, time.Since(start), a.config.DialBudget) &&
 			sleep(ctx, min(dialPause, a.config.DialBudget-time.Since(start))) == nil &&
-			time.Since(start) < a.config.DialBudget
+			time.Since(start) < a.config.DialBudget && !over(ctx)
 		if again {
 			continue
 		}
@@ -34,6 +34,13 @@ func (a *Agent) attempt(ctx context.Context, b *binding, limit time.Duration) (n
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return a.config.DialContext(ctx, "tcp", net.JoinHostPort(b.Host, strconv.Itoa(b.Port)))
+}
+
+// over reports whether ctx has ended, or is about to: an attempt that cannot
+// succeed would hide why the one before it failed.
+func over(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && time.Until(deadline) <= 0
 }
 
 // addr is the endpoint as it is named in errors.

@@ -133,7 +133,9 @@ func withoutCredentials(data []byte) []byte {
 		return data
 	}
 	for _, u := range users {
-		u["user"] = json.RawMessage("{}")
+		if u != nil {
+			u["user"] = json.RawMessage("{}")
+		}
 	}
 	emptied, err := json.Marshal(users)
 	if err != nil {

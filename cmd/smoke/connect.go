@@ -98,7 +98,7 @@ func (r *session) config() acquire.Config {
 		ClaimLabels:  map[string]string{hostLabel: r.id},
 		DialContext:  r.cluster.dial,
 		OnRenewalError: func(sandbox string, err error) {
-			r.notes.add(fmt.Sprintf("renewing %s failed and was repeated: %v", sandbox, err))
+			r.notes.add(fmt.Sprintf("renewing %s failed: %v", sandbox, err))
 		},
 		OnLeak: func(l acquire.Leak) {
 			r.notes.add(fmt.Sprintf("deleting %s %s failed, now %s: %v", l.Kind, l.Name, l.State, l.Err))

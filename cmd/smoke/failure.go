@@ -16,9 +16,9 @@ type failure struct {
 	Reason    string `json:"reason"` // one word
 	Retryable bool   `json:"retryable"`
 	Message   string `json:"message"`
+	Next      string `json:"next,omitempty"` // what to do, where the message does not say it
 
 	step string
-	next string // what to do, where the message does not say it; may be empty
 }
 
 // explain puts a step's error into words.
@@ -28,7 +28,7 @@ func explain(step string, err error) *failure {
 	if e, ok := errors.AsType[*acquire.Error](err); ok {
 		f.Stage, f.Reason, f.Retryable = string(e.Stage), string(e.Reason), e.Retryable
 	}
-	f.next = advise(step, f.Reason, err)
+	f.Next = advise(step, f.Reason, err)
 	return f
 }
 

@@ -6,15 +6,17 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
+
+	"github.com/sandlot-go/sandlot/transport/wire"
 )
 
-// The two files of the write and read steps. The large one does not fit into
-// one request of the guest protocol, so it goes in parts.
+// The two files of the write and read steps. What does not fit into one request
+// of the guest protocol, with its base64, goes in parts.
 const (
 	smallFile = "smoke/a small file.txt"
 	largeFile = "smoke/large.bin"
-	largeSize = 7<<20 + 1234
 	rangeSize = 64 << 10
+	inOnePart = wire.MaxFirstFrame / 4 * 3
 )
 
 // A payload is what was written and must come back.
@@ -24,20 +26,20 @@ type payload struct {
 }
 
 // newPayload makes contents that no other run has.
-func newPayload() payload {
+func newPayload(size int) payload {
 	var seed [32]byte
 	for i := range seed {
 		seed[i] = byte(rand.Uint32())
 	}
 	source := rand.NewChaCha8(seed)
-	p := payload{large: make([]byte, largeSize)}
+	p := payload{large: make([]byte, size)}
 	source.Read(p.large)
 	p.small = fmt.Appendf(nil, "smoke ☕ %x\n", p.large[:8])
 	return p
 }
 
 func (t *trial) write(ctx context.Context) (string, error) {
-	t.files = newPayload()
+	t.files = newPayload(t.options.fileBytes)
 	for _, f := range []struct {
 		path string
 		data []byte
@@ -50,26 +52,31 @@ func (t *trial) write(ctx context.Context) (string, error) {
 			return "", wrong("%s: %d of %d bytes are said to have been written", f.path, n, len(f.data))
 		}
 	}
-	return fmt.Sprintf("a file of %s and one of %s, which goes in parts", size(len(t.files.small)), size(len(t.files.large))), nil
+	detail := fmt.Sprintf("a file of %s and one of %s", size(len(t.files.small)), size(len(t.files.large)))
+	if len(t.files.large) > inOnePart {
+		detail += ", which goes in parts"
+	}
+	return detail, nil
 }
 
 // read reads both files back, whole and in ranges, and has a program look at
 // one, which must see what was written.
 func (t *trial) read(ctx context.Context) (string, error) {
+	all := int64(len(t.files.large))
 	large, err := t.sandbox.ReadFile(ctx, largeFile)
 	if err != nil {
 		return "", err
 	}
 	if got, want := sha256.Sum256(large), sha256.Sum256(t.files.large); got != want {
-		return "", wrong("%s came back as %d bytes with sha256 %x, %d bytes with %x were written", largeFile, len(large), got, largeSize, want)
+		return "", wrong("%s came back as %d bytes with sha256 %x, %d bytes with %x were written", largeFile, len(large), got, all, want)
 	}
-	for _, r := range ranges(largeSize) {
+	for _, r := range ranges(all) {
 		data, total, err := t.sandbox.ReadRange(ctx, largeFile, r.offset, r.length)
 		if err != nil {
 			return "", err
 		}
-		want := t.files.large[r.offset:min(r.offset+r.length, largeSize)]
-		if !bytes.Equal(data, want) || total != largeSize {
+		want := t.files.large[r.offset:min(r.offset+r.length, all)]
+		if !bytes.Equal(data, want) || total != all {
 			return "", wrong("%d bytes of %s from %d came back as %d bytes of a file of %d, and not as they were written", r.length, largeFile, r.offset, len(data), total)
 		}
 	}
@@ -80,7 +87,7 @@ func (t *trial) read(ctx context.Context) (string, error) {
 	if !bytes.Equal(out, t.files.small) {
 		return "", wrong("a program saw %s in %s, where %s was written", clip(out), smallFile, clip(t.files.small))
 	}
-	return fmt.Sprintf("whole with the same sha256, %s, and through a program", count(len(ranges(largeSize)), "range")), nil
+	return fmt.Sprintf("whole with the same sha256, %s, and through a program", count(len(ranges(all)), "range")), nil
 }
 
 type byteRange struct{ offset, length int64 }

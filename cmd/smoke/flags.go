@@ -30,6 +30,7 @@ what
   -agent-address MODE      dial the guest at its pod-ip (default) or at its service
   -agent-port PORT         default 1024
   -ready-timeout DURATION  how long a sandbox may take, default 1m, or what fits a shorter -ttl
+  -file-bytes N            size of the larger test file, default 7341266, which goes in parts
   -ttl DURATION            how long a sandbox outlives this program if it is killed, default 5m
   -ingress unverified      network policies are not judged; this version cannot verify them
 
@@ -41,6 +42,9 @@ const (
 	defaultTTL      = 5 * time.Minute
 	defaultTemplate = "task"
 	defaultPool     = "pool"
+	defaultFile     = 7<<20 + 1234 // does not fit into one request of the guest protocol
+	leastFile       = 1 << 10
+	mostFile        = 256 << 20
 	maxSandboxes    = 1000
 )
 
@@ -54,6 +58,7 @@ type options struct {
 	n, parallel  int
 	address      acquire.AddressMode
 	port         int
+	fileBytes    int
 	readyTimeout time.Duration
 	ttl          time.Duration
 	json         bool
@@ -87,6 +92,7 @@ func parseRun(args []string) (options, error) {
 	fs.IntVar(&o.parallel, "parallel", 1, "")
 	fs.StringVar(&address, "agent-address", string(acquire.ByPodIP), "")
 	fs.IntVar(&o.port, "agent-port", acquire.DefaultAgentPort, "")
+	fs.IntVar(&o.fileBytes, "file-bytes", defaultFile, "")
 	fs.DurationVar(&o.readyTimeout, "ready-timeout", 0, "")
 	fs.DurationVar(&o.ttl, "ttl", defaultTTL, "")
 	fs.StringVar(&ingress, "ingress", "unverified", "")
@@ -144,16 +150,16 @@ func (o *options) check(given map[string]bool, direct bool, ingress string) erro
 		return usagef("-agent-address is %q, want %s or %s", o.address, acquire.ByPodIP, acquire.ByService)
 	}
 	for _, limit := range []struct {
-		name  string
-		value int
-		most  int
+		name               string
+		value, least, most int
 	}{
-		{"n", o.n, maxSandboxes},
-		{"parallel", o.parallel, maxSandboxes},
-		{"agent-port", o.port, 65535},
+		{"n", o.n, 1, maxSandboxes},
+		{"parallel", o.parallel, 1, maxSandboxes},
+		{"agent-port", o.port, 1, 65535},
+		{"file-bytes", o.fileBytes, leastFile, mostFile},
 	} {
-		if limit.value < 1 || limit.value > limit.most {
-			return usagef("-%s is %d, want 1 to %d", limit.name, limit.value, limit.most)
+		if limit.value < limit.least || limit.value > limit.most {
+			return usagef("-%s is %d, want %d to %d", limit.name, limit.value, limit.least, limit.most)
 		}
 	}
 	o.parallel = min(o.parallel, o.n)

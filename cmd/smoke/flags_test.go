@@ -40,6 +40,7 @@ func TestParseRunRefuses(t *testing.T) {
 		{"no sandbox at all", "-n 0", "-n is 0"},
 		{"more sandboxes than anybody needs", "-n 100000", "-n is 100000"},
 		{"none at a time", "-parallel 0", "-parallel is 0"},
+		{"a file that is smaller than its ranges", "-file-bytes 10", "-file-bytes is 10"},
 		{"a port that is none", "-agent-port 70000", "-agent-port is 70000"},
 		{"an address mode that is none", "-agent-address dns", "-agent-address|service|pod-ip"},
 		{"a verification that does not exist yet is refused, not skipped", "-ingress verified", "-ingress verified|cannot verify"},
@@ -69,7 +70,7 @@ func TestParseRunRefuses(t *testing.T) {
 func TestParseRun(t *testing.T) {
 	plain := options{
 		target: target{kind: targetSim}, template: "task", anyTemplate: true, pool: "pool",
-		n: 1, parallel: 1, address: acquire.ByPodIP, port: 1024, readyTimeout: time.Minute, ttl: 5 * time.Minute,
+		n: 1, parallel: 1, address: acquire.ByPodIP, port: 1024, fileBytes: defaultFile, readyTimeout: time.Minute, ttl: 5 * time.Minute,
 	}
 	for _, c := range []struct {
 		sentence string

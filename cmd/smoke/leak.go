@@ -125,7 +125,7 @@ func (r *session) findLeaks(ctx context.Context) (string, error) {
 		}
 	}
 	for _, kind := range slices.Sorted(maps.Keys(sweep.unread)) {
-		detail += "; the account may not read " + kind + "s, so none was checked"
+		detail += "; the account may not read " + plural(kind) + ", so none was checked"
 	}
 	return detail, nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sandlot-go/sandlot/acquire"
@@ -59,6 +60,9 @@ func (r *session) result() *result {
 	out.steps, out.spreads = aggregate(r.steps, sets)
 	out.acquired = median(reports)
 	out.failure = firstFailure(r.steps, sets)
+	out.notes = slices.DeleteFunc(out.notes, func(note string) bool {
+		return out.failure != nil && strings.Contains(note, oneLine(out.failure.Message)) // is said already
+	})
 	return out
 }
 

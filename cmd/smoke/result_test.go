@@ -117,8 +117,8 @@ func TestExplain(t *testing.T) {
 			if f.Stage != c.stage || f.Reason != c.reason || f.Retryable != c.retryable || f.Message != c.err.Error() {
 				t.Errorf("explain = %+v; want %s, %s, %t, %q", f, c.stage, c.reason, c.retryable, c.err)
 			}
-			if (f.next == "") != (c.next == "") || !strings.Contains(f.next, c.next) {
-				t.Errorf("advice is %q, want %q in it", f.next, c.next)
+			if (f.Next == "") != (c.next == "") || !strings.Contains(f.Next, c.next) {
+				t.Errorf("advice is %q, want %q in it", f.Next, c.next)
 			}
 		})
 	}
@@ -169,13 +169,15 @@ func TestUntilLater(t *testing.T) {
 }
 
 func TestRangesCoverBeginMiddleAndEnd(t *testing.T) {
-	got := ranges(largeSize)
-	if got[0].offset != 0 || got[len(got)-1].offset+got[len(got)-1].length <= largeSize {
-		t.Errorf("ranges(%d) = %v; want the begin, and an end that reaches beyond the file", largeSize, got)
-	}
-	for _, r := range got {
-		if r.offset < 0 || r.offset >= largeSize {
-			t.Errorf("range %v lies outside the file", r)
+	for _, size := range []int64{leastFile, defaultFile} {
+		got := ranges(size)
+		if got[0].offset != 0 || got[len(got)-1].offset+got[len(got)-1].length <= size {
+			t.Errorf("ranges(%d) = %v; want the begin, and an end that reaches beyond the file", size, got)
+		}
+		for _, r := range got {
+			if r.offset < 0 || r.offset >= size {
+				t.Errorf("range %v of %d bytes lies outside the file", r, size)
+			}
 		}
 	}
 }

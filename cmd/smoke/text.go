@@ -85,7 +85,11 @@ func (r *result) text() string {
 		}
 		fmt.Fprintf(&b, "  %-15s %s, %s; its guest was at %s\n", title, printable(a.Sandbox), how, printable(a.Address))
 		fmt.Fprintf(&b, "  %-15s %s: %s\n", "acquired in", took(a.Total()), strings.Join(phases, ", "))
-		fmt.Fprintf(&b, "  %-15s %s to acquire it, %d of them repeated after a failure; %d in the whole run\n", "API requests", count(a.Requests, "request"), a.Retries, r.requests)
+		repeated := "none repeated"
+		if a.Retries > 0 {
+			repeated = fmt.Sprintf("%d of them repeated after a failure", a.Retries)
+		}
+		fmt.Fprintf(&b, "  %-15s %d to acquire it, %s; %d in the whole run\n", "API requests", a.Requests, repeated, r.requests)
 	}
 	fmt.Fprintf(&b, "  %-15s %s: this version does not judge what may enter or leave the pod\n", "network policy", policyNotVerified)
 	for _, n := range r.notes {
@@ -99,8 +103,8 @@ func (r *result) text() string {
 	f := r.failure
 	fmt.Fprintf(&b, "FAILED at %s: %s (%s in %s)\n", place(f), f.Reason, r.summary(), took(r.took))
 	fmt.Fprintf(&b, "  %s\n", printable(f.Message))
-	if f.next != "" {
-		fmt.Fprintf(&b, "  %s\n", printable(f.next))
+	if f.Next != "" {
+		fmt.Fprintf(&b, "  %s\n", printable(f.Next))
 	}
 	if f.Retryable {
 		b.WriteString("  Trying again may help.\n")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/sandlot-go/sandlot/acquire"
@@ -183,5 +184,12 @@ func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d %s", n, plural(what))
+}
+
+func plural(what string) string {
+	if strings.HasSuffix(what, "x") {
+		return what + "es"
+	}
+	return what + "s"
 }

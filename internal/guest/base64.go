@@ -1,6 +1,9 @@
 package guest
 
-import "encoding/base64"
+import (
+	"encoding/base64"
+	"strings"
+)
 
 // decodeBase64 decodes as leniently as the reference guest does: both alphabets,
 // padding or not, and what is in neither alphabet does not count. The text ends
@@ -9,11 +12,10 @@ func decodeBase64(text string) []byte {
 	if data, err := base64.StdEncoding.DecodeString(text); err == nil {
 		return data
 	}
+	text, _, _ = strings.Cut(text, "=")
 	clean := make([]byte, 0, len(text))
 	for i := range len(text) {
 		switch c := text[i]; {
-		case c == '=':
-			i = len(text)
 		case c == '-':
 			clean = append(clean, '+')
 		case c == '_':

@@ -26,15 +26,15 @@ type refusal string
 func (r refusal) Error() string { return string(r) }
 
 const (
-	codeQuiescing          refusal = "quiesce_in_progress"
-	codeMissingCommand     refusal = "missing_command"
-	codeMissingPath        refusal = "missing_path"
-	codeMissingContent     refusal = "missing_path_or_content"
-	codeNotRegular         refusal = "read_file_stream_not_a_regular_file"
-	codePartShape          refusal = "write_part_invalid_shape"
-	codePartNoTarget       refusal = "write_part_missing_rename_target"
-	codePartInFlight       refusal = "write_part_in_flight"
-	codePartNotTemp        refusal = "write_part_not_a_temp_file"
-	errEscapes             refusal = "path escapes the workspace"
-	errSymlink             refusal = "symlink escapes the workspace"
+	codeQuiescing      refusal = "quiesce_in_progress"
+	codeMissingCommand refusal = "missing_command"
+	codeMissingPath    refusal = "missing_path"
+	codeMissingContent refusal = "missing_path_or_content"
+	codeNotRegular     refusal = "read_file_stream_not_a_regular_file"
+	codePartShape      refusal = "write_part_invalid_shape"
+	codePartNoTarget   refusal = "write_part_missing_rename_target"
+	codePartInFlight   refusal = "write_part_in_flight"
+	codePartNotTemp    refusal = "write_part_not_a_temp_file"
+	errEscapes         refusal = "path escapes the workspace"
+	errSymlink         refusal = "symlink escapes the workspace"
 )

@@ -9,8 +9,8 @@ import "os"
 type group int
 
 func (g group) watch() func() bool { return func() bool { return true } }
-func (g group) terminate() {}
-func (g group) kill()      {}
+func (g group) terminate()         {}
+func (g group) kill()              {}
 
 // An exit is how a program ended.
 type exit struct {

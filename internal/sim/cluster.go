@@ -155,7 +155,7 @@ func (c *Cluster) Close() {
 	c.mu.Unlock()
 	var stopping sync.WaitGroup
 	for _, g := range guests {
-		stopping.Go(func() { g.stop(0) })
+		stopping.Go(func() { g.stop() })
 	}
 	stopping.Wait()
 	c.wg.Wait()

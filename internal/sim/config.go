@@ -19,6 +19,9 @@ type Config struct {
 	// [Cluster.Token].
 	Token string
 
+	// MoreTokens are accepted as well, as an older token is after a rotation.
+	MoreTokens []string
+
 	// Network is where the guests of pods listen, at port 1024 of the pod's
 	// address, and where the names of Services resolve. nil: the loopback
 	// interface, 127.67.x.y, and only [Cluster.DialPod] knows the names.

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 
@@ -27,21 +26,31 @@ type guestRun struct {
 	server *guest.Server
 	ip     string
 	served chan struct{} // closed when Serve has returned
-	once   sync.Once
 }
 
-// stop ends the guest, with grace if there is any, and waits for it. Later
-// calls wait as well.
-func (g *guestRun) stop(grace time.Duration) {
-	g.once.Do(func() {
-		if grace > 0 {
-			ctx, cancel := context.WithTimeout(context.Background(), grace)
-			defer cancel()
-			g.server.Shutdown(ctx)
-		}
-		g.server.Close()
-	})
+// stop ends the guest at once and waits for it.
+func (g *guestRun) stop() {
+	g.server.Close()
 	<-g.served
+}
+
+// terminate is what a deletion does: SIGTERM, and the end of what is left when
+// the grace, or the whole cluster, is over.
+func (g *guestRun) terminate(grace time.Duration, done <-chan struct{}) {
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	finished := make(chan struct{})
+	go func() { // joined below
+		defer close(finished)
+		g.server.Shutdown(ctx)
+	}()
+	select {
+	case <-finished:
+	case <-done:
+		cancel()
+		<-finished
+	}
+	g.stop()
 }
 
 func (c *Cluster) podFolder(id string) string { return filepath.Join(c.root, "pods", id) }
@@ -147,7 +156,7 @@ func (c *Cluster) endGuest(pod string, again bool) error {
 	}
 	run := s.guest
 	c.mu.Unlock()
-	run.stop(0)
+	run.stop()
 	if !again {
 		return nil
 	}

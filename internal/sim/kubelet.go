@@ -95,7 +95,7 @@ func (w *world) launch(pod object, s *podState) {
 		if err != nil {
 			s.broken = err.Error()
 		} else if w.cluster.closed || s.ending || w.pods[uid(pod)] != s {
-			w.cluster.wg.Go(func() { run.stop(0) })
+			w.cluster.wg.Go(func() { run.stop() })
 			return
 		} else {
 			s.guest, s.ip, s.began = run, run.ip, w.now()
@@ -115,7 +115,7 @@ func (w *world) terminate(pod object, s *podState) {
 		timer := time.NewTimer(delay)
 		defer timer.Stop()
 		if run != nil {
-			run.stop(grace)
+			run.terminate(grace, w.cluster.done)
 		}
 		select {
 		case <-timer.C:
@@ -139,7 +139,7 @@ func (w *world) forget(pod object) {
 	}
 	w.cluster.spawn(func() {
 		if run != nil {
-			run.stop(0)
+			run.stop()
 		}
 		os.RemoveAll(w.cluster.podFolder(uid(pod)))
 	})

@@ -61,7 +61,7 @@ func (w *world) finishPod(pod object, s *podState, behave string) object {
 		code, phase, reason = 0, "Succeeded", "Completed"
 	}
 	if run := s.guest; run != nil {
-		w.cluster.spawn(func() { run.stop(0) })
+		w.cluster.spawn(func() { run.stop() })
 	}
 	s.guest = nil
 	return w.composePod(pod, s, phase, false, object{"terminated": object{"exitCode": code, "reason": reason, "startedAt": utc(s.began), "finishedAt": w.stamp()}})

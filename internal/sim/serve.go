@@ -109,7 +109,7 @@ func (c *Cluster) authenticate(h http.Header) (user string, ok bool) {
 		return "system:anonymous", true
 	}
 	token, found := strings.CutPrefix(values[0], "Bearer ")
-	return c.cfg.account(), found && token == c.cfg.Token
+	return c.cfg.account(), found && (token == c.cfg.Token || slices.Contains(c.cfg.MoreTokens, token))
 }
 
 // open is what system:public-info-viewer lets anybody see.

@@ -75,7 +75,7 @@ func (w *world) stamp() string { return w.now().UTC().Format(time.RFC3339) }
 
 func (w *world) get(r *resource, p place) object { return w.objects[r][p] }
 
-// all lists a resource by name; an empty namespace means every one.
+// all lists a resource in the order of keys; an empty namespace means every one.
 func (w *world) all(r *resource, ns string) []object {
 	var out []object
 	for p, o := range w.objects[r] {
@@ -83,9 +83,7 @@ func (w *world) all(r *resource, ns string) []object {
 			out = append(out, o)
 		}
 	}
-	slices.SortFunc(out, func(a, b object) int {
-		return cmp.Or(cmp.Compare(namespace(a), namespace(b)), cmp.Compare(name(a), name(b)))
-	})
+	slices.SortFunc(out, func(a, b object) int { return cmp.Compare(placeOf(a).String(), placeOf(b).String()) })
 	return out
 }
 

@@ -1,0 +1,337 @@
+package guest_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sandlot-go/sandlot/internal/guest"
+	"github.com/sandlot-go/sandlot/transport/wire"
+)
+
+const (
+	testToken = "5b0c7f1e-93d4-4e0a-8c55-1f2a6d9e7b31"
+	patience  = 20 * time.Second // no wait of a test takes longer
+)
+
+// A testGuest is a guest that listens on the loopback interface.
+type testGuest struct {
+	t         testing.TB
+	server    *guest.Server
+	workspace string
+	listener  *watchedListener
+}
+
+// newGuest starts a guest with a workspace of its own and closes it with the
+// test, which fails if programs are left then.
+func newGuest(t testing.TB, config guest.Config) *testGuest {
+	t.Helper()
+	g := startGuest(t, config)
+	t.Cleanup(func() {
+		g.close()
+		if left := processesIn(g.workspace); len(left) > 0 {
+			t.Errorf("programs are left after Close: %v", left)
+		}
+	})
+	return g
+}
+
+func startGuest(t testing.TB, config guest.Config) *testGuest {
+	t.Helper()
+	g := &testGuest{t: t, workspace: config.Workspace}
+	if g.workspace == "" {
+		g.workspace = newFolder(t)
+		config.Workspace = g.workspace
+	}
+	if config.Token == "" && !config.RequireToken {
+		config.Token = testToken
+	}
+	server, err := guest.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.server = server
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.listener = &watchedListener{Listener: l, closes: map[string]chan struct{}{}}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(g.listener) }()
+	t.Cleanup(func() {
+		g.close()
+		if err := <-served; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	return g
+}
+
+func (g *testGuest) close() {
+	if err := g.server.Close(); err != nil {
+		g.t.Errorf("Close: %v", err)
+	}
+}
+
+func newFolder(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(testRoot, "ws-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Chmod(dir, 0o755)
+	return dir
+}
+
+// processesIn lists the processes whose working directory is dir or below.
+func processesIn(dir string) []string {
+	var found []string
+	links, _ := filepath.Glob("/proc/[0-9]*/cwd")
+	for _, link := range links {
+		cwd, err := os.Readlink(link)
+		if err == nil && (cwd == dir || strings.HasPrefix(cwd, dir+"/")) {
+			command, _ := os.ReadFile(filepath.Join(filepath.Dir(link), "cmdline"))
+			found = append(found, filepath.Base(filepath.Dir(link))+" "+strings.ReplaceAll(string(command), "\x00", " "))
+		}
+	}
+	return found
+}
+
+// A watchedListener knows when the guest has closed a connection.
+type watchedListener struct {
+	net.Listener
+	mu     sync.Mutex
+	closes map[string]chan struct{} // by the host's address
+}
+
+func (l *watchedListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &watchedConn{TCPConn: c.(*net.TCPConn), closed: l.closed(c.RemoteAddr())}, nil
+}
+
+// closed returns a channel that is closed when the guest closes its connection
+// with the host at that address.
+func (l *watchedListener) closed(host net.Addr) chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closes[host.String()] == nil {
+		l.closes[host.String()] = make(chan struct{})
+	}
+	return l.closes[host.String()]
+}
+
+type watchedConn struct {
+	*net.TCPConn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (c *watchedConn) Close() error {
+	err := c.TCPConn.Close()
+	c.once.Do(func() { close(c.closed) })
+	return err
+}
+
+// A line is a connection of a host.
+type line struct {
+	t      testing.TB
+	conn   *net.TCPConn
+	frames *wire.FrameReader
+	closed chan struct{} // closed when the guest has closed its side altogether
+}
+
+func (g *testGuest) dial() *line {
+	g.t.Helper()
+	conn, err := net.Dial("tcp", g.listener.Addr().String())
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	conn.SetDeadline(time.Now().Add(patience))
+	g.t.Cleanup(func() { conn.Close() })
+	return &line{t: g.t, conn: conn.(*net.TCPConn), frames: wire.NewFrameReader(conn, 512<<20), closed: g.listener.closed(conn.LocalAddr())}
+}
+
+func (l *line) write(b []byte) *line {
+	l.t.Helper()
+	if _, err := l.conn.Write(b); err != nil {
+		l.t.Fatalf("write: %v", err)
+	}
+	return l
+}
+
+// next reads a frame, which must come. Text comes as it is on the wire.
+func (l *line) next() string {
+	l.t.Helper()
+	payload, err := l.frames.Next()
+	if err != nil {
+		l.t.Fatalf("no frame: %v", err)
+	}
+	return string(payload)
+}
+
+// end reads the end of the connection, which must be a FIN and come without
+// another frame.
+func (l *line) end() {
+	l.t.Helper()
+	if payload, err := l.frames.Next(); !errors.Is(err, io.EOF) {
+		l.t.Fatalf("frame %.200q, error %v; want the end of the connection", payload, err)
+	}
+}
+
+// rest reads all frames up to the end of the connection.
+func (l *line) rest() []string {
+	l.t.Helper()
+	var all []string
+	for {
+		payload, err := l.frames.Next()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			l.t.Fatalf("after %d frames: %v", len(all), err)
+		}
+		all = append(all, string(payload))
+	}
+}
+
+type object = map[string]any
+
+// request is the frame of a request with the right token.
+func request(op string, body any) []byte {
+	return frame(wire.Request{Op: op, Body: body, Token: testToken})
+}
+
+func frame(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return wire.AppendFrame(nil, b)
+}
+
+// ask sends a request on a connection of its own.
+func (g *testGuest) ask(op string, body any) *line {
+	g.t.Helper()
+	return g.dial().write(request(op, body))
+}
+
+// call sends a request and returns its only frame.
+func (g *testGuest) call(op string, body any) object {
+	g.t.Helper()
+	l := g.ask(op, body)
+	reply := l.next()
+	l.end()
+	return parse(g.t, reply)
+}
+
+func parse(t testing.TB, payload string) object {
+	t.Helper()
+	var o object
+	if err := json.Unmarshal([]byte(payload), &o); err != nil {
+		t.Fatalf("%.200q: %v", payload, err)
+	}
+	return o
+}
+
+// A run is what an execute stream brought.
+type run struct {
+	stdout, stderr string
+	result         object // the result or the error frame; nil if neither came
+	complete       bool   // the terminator came
+}
+
+// finish reads an execute stream to its end.
+func (l *line) finish() run {
+	l.t.Helper()
+	var r run
+	for _, payload := range l.rest() {
+		if payload == "" {
+			r.complete = true
+			continue
+		}
+		switch o := parse(l.t, payload); o["type"] {
+		case wire.TypeStdout:
+			r.stdout += o["data"].(string)
+		case wire.TypeStderr:
+			r.stderr += o["data"].(string)
+		default:
+			r.result = o
+		}
+	}
+	return r
+}
+
+// execute runs a program to its end.
+func (g *testGuest) execute(body object) run {
+	g.t.Helper()
+	return g.ask(wire.OpExecute, body).finish()
+}
+
+// shell runs a shell script to its end.
+func (g *testGuest) shell(script string) run {
+	g.t.Helper()
+	return g.execute(object{"command": "sh", "args": []string{"-c", script}})
+}
+
+// reserve makes a reservation and returns its id.
+func (g *testGuest) reserve() string {
+	g.t.Helper()
+	return g.call(wire.OpReserve, nil)["executionId"].(string)
+}
+
+// begin starts a reserved shell script and waits until it has printed a line.
+func (g *testGuest) begin(id, script string, more object) *line {
+	g.t.Helper()
+	body := object{"executionId": id, "command": "sh", "args": []string{"-c", script}}
+	for k, v := range more {
+		body[k] = v
+	}
+	l := g.ask(wire.OpExecute, body)
+	if first := parse(g.t, l.next()); first["type"] != wire.TypeStdout {
+		g.t.Fatalf("first frame %v, want output", first)
+	}
+	return l
+}
+
+func (g *testGuest) put(name, content string, mode os.FileMode) string {
+	g.t.Helper()
+	path := filepath.Join(g.workspace, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		g.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), mode); err != nil {
+		g.t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		g.t.Fatal(err)
+	}
+	return path
+}
+
+func (g *testGuest) get(name string) string {
+	g.t.Helper()
+	b, err := os.ReadFile(filepath.Join(g.workspace, name))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return string(b)
+}
+
+func await(t testing.TB, c <-chan struct{}, what string) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		t.Fatalf("%s: not within %v", what, patience)
+	}
+}
