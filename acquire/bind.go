@@ -21,6 +21,7 @@ func (a *attempt) bind(object k8s.Object) (podbind.State, error) {
 	w := a.watch(object)
 	defer w.close()
 	var lastErr error // of the last read; a good one forgets it
+	failures := 0     // in a row
 	seen := time.Duration(0)
 	for looks := 1; ; looks++ {
 		if err := w.wait(a.b.pace.delay(looks, a.b.cfg.PollInterval)); err != nil {
@@ -31,7 +32,7 @@ func (a *attempt) bind(object k8s.Object) (podbind.State, error) {
 			err = a.sameObject(object)
 		}
 		if err == nil {
-			lastErr = nil
+			lastErr, failures = nil, 0
 			ready, err := a.judge(object)
 			if err != nil {
 				return a.state, err
@@ -46,12 +47,15 @@ func (a *attempt) bind(object k8s.Object) (podbind.State, error) {
 		if a.ctx.Err() != nil {
 			return a.state, a.timedOut("", context.Cause(a.ctx), lastErr)
 		}
-		again, atLeast := pollAgain(err, lastErr, a.remaining())
+		if !pollAgain(err, lastErr) {
+			return a.state, err
+		}
+		pause, again := k8s.Backoff{}.Wait(failures, err, a.remaining())
 		if !again {
 			return a.state, err
 		}
-		lastErr = err
-		if err := a.sleep(atLeast); err != nil {
+		lastErr, failures = err, failures+1
+		if err := a.sleep(pause); err != nil {
 			return a.state, a.timedOut("", err, lastErr)
 		}
 	}

@@ -3,7 +3,6 @@ package acquire
 import (
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/sandlot-go/sandlot/internal/podbind"
 	"github.com/sandlot-go/sandlot/k8s"
@@ -64,18 +63,14 @@ func notApplied(err error) bool {
 	return ok && e.NotApplied
 }
 
-// pollAgain decides whether a look that failed with err is repeated, and after
-// which time at least. An answer that is no API server's is believed the second
-// time in a row.
-func pollAgain(err, last error, remaining time.Duration) (again bool, atLeast time.Duration) {
-	protocol := k8s.KindOf(err) == k8s.Protocol || isAnswerError(err)
-	if !k8s.SafeToRetry(err) && !(protocol && last == nil) {
-		return false, 0
+// pollAgain decides whether a look that failed with err is repeated; last is how
+// the one before it failed, if it did. An answer that is no API server's is
+// believed the second time in a row.
+func pollAgain(err, last error) bool {
+	if k8s.KindOf(err) == k8s.Protocol || isAnswerError(err) {
+		return last == nil
 	}
-	if e, ok := errors.AsType[*k8s.APIError](err); ok && e.RetryAfter > 0 {
-		return e.RetryAfter < remaining, e.RetryAfter
-	}
-	return true, 0
+	return k8s.SafeToRetry(err)
 }
 
 func isAnswerError(err error) bool {

@@ -11,7 +11,7 @@ import (
 
 const (
 	defaultPageSize = 500
-	maxPages        = 10000
+	maxPages        = 2000
 	maxListFactor   = 4 // all pages of a List together, in MaxListBytes
 )
 
