@@ -105,5 +105,5 @@ func (a *attempt) timedOut(waited string, err, last error) error {
 	if waited == "" && !a.state.Observed && a.resource.Kind == k8s.SandboxClaims.Kind {
 		waited = "no controller has looked at it"
 	}
-	return &NotReadyError{Kind: a.resource.Kind, Name: a.name, Timeout: a.b.cfg.ReadyTimeout, Waited: waited, Err: last}
+	return &NotReadyError{Timeout: a.b.cfg.ReadyTimeout, Waited: waited, Err: last}
 }

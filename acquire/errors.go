@@ -150,20 +150,20 @@ func (e *RejectedError) Error() string {
 	return "the controller will not make it ready"
 }
 
-// A NotReadyError is a wait that ran out of time.
+// A NotReadyError is a wait that ran out of time. The *Error around it names the
+// object.
 type NotReadyError struct {
-	Kind, Name string
-	Timeout    time.Duration
-	Waited     string // for what
-	Err        error  // the failure of the last read, if it failed
+	Timeout time.Duration
+	Waited  string // for what; "" for readiness
+	Err     error  // the failure of the last read, if it failed
 }
 
 func (e *NotReadyError) Unwrap() error { return e.Err }
 
 func (e *NotReadyError) Error() string {
-	text := fmt.Sprintf("%s %s never became Ready (%dms)", e.Kind, e.Name, e.Timeout.Milliseconds())
+	text := fmt.Sprintf("it never became Ready (%dms)", e.Timeout.Milliseconds())
 	if e.Waited != "" {
-		text = fmt.Sprintf("%s %s: %s within %dms", e.Kind, e.Name, e.Waited, e.Timeout.Milliseconds())
+		text = fmt.Sprintf("%s within %dms", e.Waited, e.Timeout.Milliseconds())
 	}
 	if e.Err != nil {
 		text += "; the last read failed: " + e.Err.Error()

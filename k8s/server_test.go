@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sandlot-go/sandlot/internal/memnet"
 	"github.com/sandlot-go/sandlot/k8s"
@@ -22,6 +23,7 @@ type request struct {
 	Header       http.Header
 	Body         string
 	Proto        int
+	At           time.Time
 }
 
 // An api is a scripted API server. It logs each request before it answers.
@@ -35,7 +37,7 @@ type api struct {
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	a.mu.Lock()
-	a.log = append(a.log, request{r.Method, r.URL.Path, r.URL.Query(), r.Header.Clone(), string(body), r.ProtoMajor})
+	a.log = append(a.log, request{r.Method, r.URL.Path, r.URL.Query(), r.Header.Clone(), string(body), r.ProtoMajor, time.Now()})
 	n := len(a.log)
 	a.mu.Unlock()
 	a.handle(n, w, r)

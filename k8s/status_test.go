@@ -1,6 +1,7 @@
 package k8s_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -43,6 +44,12 @@ func recorded(t testing.TB, name string) answer {
 	var text string
 	if json.Unmarshal(a.Body, &text) == nil {
 		a.Body = []byte(text)
+	} else { // on one line, as servers write it
+		var line bytes.Buffer
+		if err := json.Compact(&line, a.Body); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		a.Body = line.Bytes()
 	}
 	for k, v := range f.Response.Headers {
 		a.Header.Set(k, v)

@@ -36,11 +36,14 @@ func (a *Agent) attempt(ctx context.Context, b *binding, limit time.Duration) (n
 	return a.config.DialContext(ctx, "tcp", net.JoinHostPort(b.Host, strconv.Itoa(b.Port)))
 }
 
-// over reports whether ctx has ended, or is about to: an attempt that cannot
-// succeed would hide why the one before it failed.
+// over reports whether ctx has ended, and gives it the moment to do so when its
+// deadline has passed: an attempt that cannot succeed would hide why the one
+// before it failed.
 func over(ctx context.Context) bool {
-	deadline, ok := ctx.Deadline()
-	return ctx.Err() != nil || ok && time.Until(deadline) <= 0
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= 0 {
+		sleep(ctx, dialPause)
+	}
+	return ctx.Err() != nil
 }
 
 // addr is the endpoint as it is named in errors.

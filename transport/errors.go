@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -197,26 +198,25 @@ func causes(errs ...error) []error {
 }
 
 // SafeToRetry reports whether what failed with err certainly had no effect, so
-// that doing it again cannot do it twice.
+// that doing it again cannot do it twice. What an error of this package wraps
+// does not count: the outermost knows best.
 func SafeToRetry(err error) bool {
-	if _, ok := errors.AsType[*DialError](err); ok {
+	switch e := err.(type) {
+	case *DialError, *UnresolvableError, *UnauthorizedError, *RetiringError, *UnsupportedError, *RefusedError, *TooLargeError, *StartError:
 		return true
+	case *LostError:
+		return !e.Sent
+	case *StoppedError:
+		return e.Result == nil
+	case *refreshError:
+		return SafeToRetry(e.first)
+	case *CancelError, *ProtocolError, *ExitError, *FileError:
+		return false
+	case interface{ Unwrap() error }:
+		return SafeToRetry(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		errs := e.Unwrap()
+		return len(errs) > 0 && !slices.ContainsFunc(errs, func(err error) bool { return !SafeToRetry(err) })
 	}
-	if _, ok := errors.AsType[*UnresolvableError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[*UnauthorizedError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[*RetiringError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[*UnsupportedError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[*StartError](err); ok {
-		return true
-	}
-	lost, ok := errors.AsType[*LostError](err)
-	return ok && !lost.Sent
+	return false
 }

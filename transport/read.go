@@ -210,6 +210,9 @@ func (c *conn) fileEvent(b *binding, op string, s *readState) (data []byte, last
 }
 
 func writeOut(w io.Writer, data []byte, path string) (int64, error) {
+	if len(data) == 0 {
+		return 0, nil
+	}
 	n, err := w.Write(data)
 	if err == nil && n != len(data) {
 		err = io.ErrShortWrite

@@ -72,6 +72,19 @@ func smoke(t testing.TB, args ...string) ran {
 	return smokeWith(t.Context(), neverEnding{t}, nil, args...)
 }
 
+// together runs the program several times at once: each run waits for the next
+// whole second before it renews.
+func together(t testing.TB, args ...[]string) []ran {
+	t.Helper()
+	out := make([]ran, len(args))
+	var wg sync.WaitGroup
+	for i := range args {
+		wg.Go(func() { out[i] = smoke(t, args[i]...) })
+	}
+	wg.Wait()
+	return out
+}
+
 func smokeWith(ctx context.Context, stdin io.Reader, environ []string, args ...string) ran {
 	var stdout, stderr bytes.Buffer
 	code := run(ctx, streams{stdin, &stdout, &stderr, append(os.Environ(), environ...)}, args)

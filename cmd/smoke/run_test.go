@@ -17,20 +17,26 @@ import (
 
 func TestRunInTheSimulatedCluster(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	cases := []struct {
 		sentence string
 		args     string
 		words    []string
 	}{
 		{"without flags", "", []string{"simulated cluster", "one sandbox from pool pool", "warm", "10 of 10 steps ok", "network policy  not verified"}},
 		{"without a pool", "run -sim -direct -file-bytes 4000", []string{"direct from template task", "started from template task", "10 of 10 steps ok"}},
-		{"by the names of Services", "-agent-address service -file-bytes 4000", []string{".svc.cluster.local:1024", "10 of 10 steps ok"}},
+		{"by the name of a Service", "-direct -agent-address service -file-bytes 4000", []string{".svc.cluster.local:1024", "10 of 10 steps ok"}},
+		{"by the address that a claim shows where it has no name", "-agent-address service -file-bytes 4000", []string{"10 of 10 steps ok"}},
 		{"with a lease as short as can be", "-ttl 7s -file-bytes 4000", []string{"10 of 10 steps ok"}},
 		{"several at once", "-n 3 -parallel 2 -file-bytes 4000", []string{"3 sandboxes", "3 of 3 ok, p50", "3 of 3 sandboxes ok", "3 SandboxClaims"}},
-	} {
+	}
+	var all [][]string
+	for _, c := range cases {
+		all = append(all, strings.Fields(c.args))
+	}
+	runs := together(t, all...)
+	for i, c := range cases {
 		t.Run(c.sentence, func(t *testing.T) {
-			t.Parallel()
-			r := smoke(t, strings.Fields(c.args)...)
+			r := runs[i]
 			r.expect(t, exitOK, c.words...)
 			if r.stderr != "" {
 				t.Errorf("a run that is ok writes to standard error: %q", r.stderr)
@@ -78,7 +84,7 @@ func (d document) stepNames(ok bool) []string {
 
 func TestRunAsJSON(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	cases := []struct {
 		sentence string
 		args     []string
 		warm     bool
@@ -87,10 +93,15 @@ func TestRunAsJSON(t *testing.T) {
 		{"from the pool", nil, true, []string{"bind", "pod", "post", "probe", "verify"}},
 		{"direct", []string{"-direct"}, false, []string{"bind", "pod", "post", "probe", "template", "verify"}},
 		{"several", []string{"-n", "2", "-parallel", "2"}, true, []string{"bind", "pod", "post", "probe", "verify"}},
-	} {
+	}
+	var all [][]string
+	for _, c := range cases {
+		all = append(all, append([]string{"-json", "-file-bytes", "4000"}, c.args...))
+	}
+	runs := together(t, all...)
+	for i, c := range cases {
 		t.Run(c.sentence, func(t *testing.T) {
-			t.Parallel()
-			r := smoke(t, append([]string{"-json", "-file-bytes", "4000"}, c.args...)...)
+			r := runs[i]
 			r.expect(t, exitOK, "acquire")
 			d := decode(t, r)
 			if got := d.stepNames(true); !slices.Equal(got, stepOrder) {

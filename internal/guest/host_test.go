@@ -7,8 +7,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,15 +29,22 @@ type testGuest struct {
 	server    *guest.Server
 	workspace string
 	listener  *watchedListener
+	served    chan error
 }
 
 // newGuest starts a guest with a workspace of its own and closes it with the
 // test, which fails if programs are left then.
 func newGuest(t testing.TB, config guest.Config) *testGuest {
 	t.Helper()
-	g := startGuest(t, config)
+	g, err := bootGuest(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.t = t
 	t.Cleanup(func() {
-		g.close()
+		if err := g.stop(); err != nil {
+			t.Errorf("the end of the guest: %v", err)
+		}
 		if left := processesIn(g.workspace); len(left) > 0 {
 			t.Errorf("programs are left after Close: %v", left)
 		}
@@ -43,51 +52,43 @@ func newGuest(t testing.TB, config guest.Config) *testGuest {
 	return g
 }
 
-func startGuest(t testing.TB, config guest.Config) *testGuest {
-	t.Helper()
-	g := &testGuest{t: t, workspace: config.Workspace}
-	if g.workspace == "" {
-		g.workspace = newFolder(t)
-		config.Workspace = g.workspace
+func bootGuest(config guest.Config) (*testGuest, error) {
+	var err error
+	if config.Workspace == "" {
+		if config.Workspace, err = newFolder(); err != nil {
+			return nil, err
+		}
 	}
 	if config.Token == "" && !config.RequireToken {
 		config.Token = testToken
 	}
-	server, err := guest.New(config)
-	if err != nil {
-		t.Fatal(err)
+	g := &testGuest{workspace: config.Workspace, served: make(chan error, 1)}
+	if g.server, err = guest.New(config); err != nil {
+		return nil, err
 	}
-	g.server = server
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	g.listener = &watchedListener{Listener: l, closes: map[string]chan struct{}{}}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(g.listener) }()
-	t.Cleanup(func() {
-		g.close()
-		if err := <-served; err != nil {
-			t.Errorf("Serve: %v", err)
-		}
-	})
-	return g
+	go func() { g.served <- g.server.Serve(g.listener) }()
+	return g, nil
 }
 
-func (g *testGuest) close() {
-	if err := g.server.Close(); err != nil {
-		g.t.Errorf("Close: %v", err)
-	}
+// stop closes the guest. It may have been closed before.
+func (g *testGuest) stop() error {
+	err := g.server.Close()
+	served := <-g.served
+	g.served <- nil // for who stops it again
+	return errors.Join(err, served)
 }
 
-func newFolder(t testing.TB) string {
-	t.Helper()
+func newFolder() (string, error) {
 	dir, err := os.MkdirTemp(testRoot, "ws-")
-	if err != nil {
-		t.Fatal(err)
+	if err == nil {
+		err = os.Chmod(dir, 0o755)
 	}
-	os.Chmod(dir, 0o755)
-	return dir
+	return dir, err
 }
 
 // processesIn lists the processes whose working directory is dir or below.
@@ -102,6 +103,17 @@ func processesIn(dir string) []string {
 		}
 	}
 	return found
+}
+
+// killDaemons ends the processes that have left their group on purpose, and so
+// outlive their guest outside of a sandbox.
+func killDaemons(dir string) {
+	for _, p := range processesIn(dir) {
+		pid, _, _ := strings.Cut(p, " ")
+		if n, err := strconv.Atoi(pid); err == nil {
+			syscall.Kill(n, syscall.SIGKILL)
+		}
+	}
 }
 
 // A watchedListener knows when the guest has closed a connection.

@@ -29,10 +29,18 @@ func testMain(m *testing.M) (code int) {
 	defer os.RemoveAll(dir)
 	os.Chmod(dir, 0o755)
 	testRoot = dir
-	if code = m.Run(); code != 0 {
+	if clock, err = bootGuest(guest.Config{}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code = m.Run()
+	if err := clock.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if code != 0 {
 		return code
 	}
-	closeClock()
 	if left := goroutinesLeft(); left != "" {
 		fmt.Fprintf(os.Stderr, "goroutines left after the tests:\n%s\n", left)
 		code = 1

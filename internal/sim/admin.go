@@ -173,15 +173,19 @@ func (c *Cluster) Compact() {
 	c.world.changes, c.world.snapshots, c.world.floor = nil, nil, c.world.version
 }
 
-// WaitReady waits until every pool is as full as it is meant to be.
+// WaitReady waits until every pool is as full as it is meant to be. It fails at
+// once when the guest of a pod could not be started.
 func (c *Cluster) WaitReady(ctx context.Context) error {
 	for {
 		c.mu.Lock()
-		missing := c.world.missing()
+		missing, broken := c.world.missing(), c.world.broken()
 		changed := c.world.changed
 		c.mu.Unlock()
-		if len(missing) == 0 {
+		switch {
+		case len(missing) == 0:
 			return nil
+		case broken != "":
+			return fmt.Errorf("sim: a guest could not be started: %s", broken)
 		}
 		select {
 		case <-changed:
@@ -203,4 +207,14 @@ func (w *world) missing() []string {
 		}
 	}
 	return slices.Sorted(maps.Values(short))
+}
+
+// broken says why a guest could not be started, if one could not.
+func (w *world) broken() string {
+	for _, s := range w.pods {
+		if s.broken != "" {
+			return s.broken
+		}
+	}
+	return ""
 }

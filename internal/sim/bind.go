@@ -55,7 +55,11 @@ func (w *world) bound(claim object) (object, error) {
 			return sb, nil
 		}
 		if sb != nil && adoptable(claim, sb) {
-			return w.transfer(claim, sb)
+			sb, err := w.transfer(claim, sb)
+			if err != nil {
+				err = fmt.Errorf("failed to complete adoption of %q: %w", n, err)
+			}
+			return sb, err
 		}
 		w.edit(claims, claim, func(c object) { annotate(c, assignedNote, "") })
 	}

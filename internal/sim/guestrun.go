@@ -136,7 +136,7 @@ func environment(pod object, ip, home, workspace string) []string {
 			}
 		}
 	}
-	return append(env, "NAMZU_SANDBOX_WORKSPACE="+workspace, "NAMZU_AGENT_BIND_TOKEN="+uid(pod))
+	return append(env, "NAMZU_SANDBOX_WORKSPACE="+workspace, "NAMZU_AGENT_ADDR="+ip, "NAMZU_AGENT_TCP_PORT="+agentPort, "NAMZU_AGENT_BIND_TOKEN="+uid(pod))
 }
 
 // RestartGuest ends the guest of a pod, as a crash would, and has another

@@ -170,12 +170,16 @@ type state struct {
 	key    string
 }
 
-// states looks at an object each millisecond for that long and returns each
-// change of what key says of it; the first is now.
+// states looks at an object each millisecond, after the first second each five,
+// and returns each change of what key says of it; the first is now.
 func (e *env) states(resource, name string, d time.Duration, key func(object) string) []state {
 	e.Helper()
 	var out []state
-	for begin := time.Now(); time.Since(begin) <= d; time.Sleep(time.Millisecond) {
+	step := time.Millisecond
+	for begin := time.Now(); time.Since(begin) <= d; time.Sleep(step) {
+		if time.Since(begin) == time.Second {
+			step = 5 * time.Millisecond
+		}
 		synctest.Wait() // everything due at this instant is done
 		s := state{after: time.Since(begin), object: e.Get(resource, name), key: "gone"}
 		if s.object != nil {

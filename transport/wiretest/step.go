@@ -147,6 +147,17 @@ func Send(v any) Step {
 	}, "Send(%s)", shown(v))
 }
 
+// SendFunc sends what f returns when the step's turn has come.
+func SendFunc(f func() any) Step {
+	return on(func(p *player, c *peer) error {
+		b, err := frame(f())
+		if err != nil {
+			return err
+		}
+		return write(p, c, b, len(b))
+	}, "SendFunc")
+}
+
 // SendSplit sends v as Send does, in writes of n bytes.
 func SendSplit(v any, n int) Step {
 	return on(func(p *player, c *peer) error {

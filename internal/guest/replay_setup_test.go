@@ -1,0 +1,156 @@
+package guest_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/sandlot-go/sandlot/internal/guest"
+)
+
+// A stage is how the recordings of a file are played: in the order in which
+// they were made, on one guest, if they build on each other; else each on a
+// guest of its own, or all on one that they leave as it is.
+type stage struct {
+	chained bool
+	shared  bool
+	// from is the first of a chain, and to the last; empty: all of the file.
+	from, to string
+	setup    func(workspace, outside string) error
+}
+
+var stages = map[string]stage{
+	"execute":      {setup: setupExecute},
+	"files_read":   {shared: true, setup: setupRead},
+	"root_differs": {setup: setupRead},
+	"closing":      {setup: setupClosing},
+	"files_write":  {chained: true, setup: setupWrite},
+	"retiring":     {chained: true, from: "group-outlives-leader", to: "retiring-is-permanent"},
+}
+
+// outsidePath is a folder on the recording's machine that a write root named.
+const outsidePath = "/tmp/agent-extra-root"
+
+// script is a list of steps that ends at the first that fails.
+type script struct {
+	dir string
+	err error
+}
+
+func (s *script) file(name, content string, mode os.FileMode) {
+	path := filepath.Join(s.dir, name)
+	s.do(os.MkdirAll(filepath.Dir(path), 0o755))
+	s.do(os.WriteFile(path, []byte(content), 0o644))
+	s.do(os.Chmod(path, mode))
+}
+
+func (s *script) folder(name string)       { s.do(os.MkdirAll(filepath.Join(s.dir, name), 0o755)) }
+func (s *script) link(target, name string) { s.do(os.Symlink(target, filepath.Join(s.dir, name))) }
+
+func (s *script) do(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+func setupExecute(workspace, _ string) error {
+	s := &script{dir: workspace}
+	s.link("/etc", "link-out")
+	s.file("plain", "", 0o644)
+	s.file("noexec.sh", "#!/bin/sh\n", 0o644)
+	s.file("script.sh", "#!/bin/sh\necho from script $0\n", 0o755)
+	s.file("badshebang.sh", "#!/no/such/interpreter\n", 0o755)
+	s.folder("made/by")
+	return s.err
+}
+
+func setupRead(workspace, _ string) error {
+	s := &script{dir: workspace}
+	all := make([]byte, 256)
+	for i := range all {
+		all[i] = byte(i)
+	}
+	s.file("utf8.txt", "début €\n", 0o644)
+	s.file("a.txt", "seven b", 0o644)
+	s.file("bin", string(all), 0o644)
+	s.file("empty", "", 0o644)
+	s.file("secret", "x", 0)
+	s.file("dir/inner.txt", "inner", 0o644)
+	s.file("two-mib", strings.Repeat("0123456789abcdef", 1<<17), 0o644)
+	s.file("big", "", 0o644)
+	s.do(os.Truncate(filepath.Join(workspace, "big"), 256<<20))
+	s.link("a.txt", "link-in")
+	s.link("/etc/hostname", "link-out")
+	s.link("nothing", "link-dangling")
+	s.link("/no/such/file", "link-dangling-out")
+	s.link(filepath.Join(workspace, "dir"), "dirlink")
+	s.link("/etc", "dirlink-out")
+	s.link("loop", "loop")
+	s.do(syscall.Mkfifo(filepath.Join(workspace, "fifo"), 0o644))
+	return s.err
+}
+
+func setupClosing(workspace, _ string) error {
+	s := &script{dir: workspace}
+	s.file("f.txt", "a file", 0o644)
+	return s.err
+}
+
+func setupWrite(workspace, outside string) error {
+	s := &script{dir: workspace}
+	s.file("exe.sh", "old", 0o755)
+	s.file("priv", "old", 0o600)
+	s.file("ro", "old", 0o444)
+	s.file("hard1", "old", 0o644)
+	s.do(os.Link(filepath.Join(workspace, "hard1"), filepath.Join(workspace, "hard2")))
+	s.file("target", "old", 0o644)
+	s.link("target", "link")
+	s.link(filepath.Join(outside, "not-there"), "link-out")
+	s.link("/etc/hostname", "link-out2")
+	s.link(outside, "dirlink-out")
+	s.folder("adir")
+	s.folder("rootdir")
+	s.do(os.Chmod(filepath.Join(workspace, "rootdir"), 0o555))
+	s.folder("data")
+	s.file("data/keep.sh", "old", 0o750)
+	s.link("../w.txt", "data/.namzu-write-trick.part")
+	s.folder("data/.namzu-write-dir.part")
+	return s.err
+}
+
+// replayEnviron is the environment that the recorded guest had.
+func replayEnviron(as string) []string {
+	who := []string{"HOME=/tmp/namzu-home-1001", "USER=agent", "LOGNAME=agent"}
+	if as == "root" {
+		who = []string{"HOME=/root", "USER=root", "LOGNAME=root"}
+	}
+	return append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"}, who...)
+}
+
+// replayConfig makes the configuration that the recorded guest had.
+func replayConfig(agent recordedAgent, outside string) (guest.Config, error) {
+	environ := []string{"NAMZU_AGENT_TCP_PORT=0", "NAMZU_AGENT_REFUSAL_FLUSH_GRACE_MS=50"}
+	if agent.Env["NAMZU_AGENT_REQUIRE_TOKEN"] == "" {
+		environ = append(environ, "NAMZU_AGENT_BIND_TOKEN="+testToken)
+	}
+	for name, value := range agent.Env {
+		environ = append(environ, name+"="+strings.ReplaceAll(value, outsidePath, outside))
+	}
+	config, _, err := guest.ConfigFromEnv(environ)
+	config.Environ = replayEnviron(agent.As)
+	return config, err
+}
+
+// same reports whether two agents were configured alike.
+func same(a, b recordedAgent) bool {
+	if a.As != b.As || len(a.Env) != len(b.Env) {
+		return false
+	}
+	for name, value := range a.Env {
+		if v, ok := b.Env[name]; !ok || v != value {
+			return false
+		}
+	}
+	return true
+}

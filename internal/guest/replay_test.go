@@ -1,0 +1,318 @@
+package guest_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sandlot-go/sandlot/transport/wire"
+)
+
+const (
+	// noticeable is the shortest pause of a recording that is kept.
+	noticeable = 90.0
+	// longestPause is what a longer one is cut to.
+	longestPause = 1000.0
+	// replayWait is how long a replay waits for what a recording has.
+	replayWait = 4 * time.Second
+)
+
+// A replay plays the host's side of a recording against a guest. Whatever the
+// recorded host did after it had received something is done after that has
+// been received here.
+type replay struct {
+	r       *recording
+	g       *testGuest
+	b       *binding
+	outside string // a folder that the workspace's links name
+	lines   map[string]*replayLine
+	diffs   []string
+}
+
+type replayLine struct {
+	recorded *recordedLine
+	conn     *net.TCPConn
+	closed   chan struct{} // by the guest, altogether
+	writers  sync.WaitGroup
+
+	mu      sync.Mutex
+	got     answer
+	changed chan struct{} // closed and renewed when got changes
+	ended   chan struct{} // closed when nothing more comes
+	how     string        // as in a recording
+}
+
+type action struct {
+	ms   float64
+	line *recordedLine // nil: the guest is told to end
+	step int           // in line.Sent; -1: open
+}
+
+func (p *replay) actions() []action {
+	var all []action
+	for _, l := range p.r.Lines {
+		all = append(all, action{l.Open, l, -1})
+		for i, s := range l.Sent {
+			if !s.InSameWrite {
+				all = append(all, action{s.Ms, l, i})
+			}
+		}
+	}
+	if at, ok := p.r.Facts["sigtermAtMs"].(json.Number); ok {
+		ms, _ := at.Float64()
+		all = append(all, action{ms: ms})
+	}
+	slices.SortStableFunc(all, func(a, b action) int { return cmp.Compare(a.ms, b.ms) })
+	return all
+}
+
+// play returns the differences between the recording and what the guest did.
+func (p *replay) play() []string {
+	now := time.Now().UnixMilli()
+	p.lines = map[string]*replayLine{}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	last := 0.0
+	for _, a := range p.actions() {
+		for _, l := range p.lines {
+			for _, s := range l.recorded.Received {
+				if s.Ms < a.ms {
+					last = max(last, s.Ms)
+				}
+			}
+			l.await(a.ms)
+		}
+		if gap := a.ms - last; gap >= noticeable {
+			pause(min(gap, longestPause))
+		}
+		last = max(last, a.ms)
+		p.do(ctx, a)
+	}
+	for _, l := range p.r.Lines {
+		p.finish(ctx, p.lines[l.ID])
+	}
+	for _, l := range p.r.Lines {
+		if line := p.lines[l.ID]; line != nil {
+			for _, d := range p.b.compare(p.r, l, &line.got, now) {
+				p.diff(l, "%s", d)
+			}
+		}
+	}
+	return p.diffs
+}
+
+func (p *replay) diff(l *recordedLine, format string, args ...any) {
+	p.diffs = append(p.diffs, "["+l.ID+"] "+fmt.Sprintf(format, args...))
+}
+
+func (p *replay) do(ctx context.Context, a action) {
+	switch {
+	case a.line == nil:
+		if err := p.g.server.Shutdown(ctx); err != nil {
+			p.diffs = append(p.diffs, "Shutdown: "+err.Error())
+		}
+	case a.step < 0:
+		p.open(ctx, a.line)
+	default:
+		if line := p.lines[a.line.ID]; line != nil {
+			if err := p.send(line, a.step); err != nil {
+				p.diff(a.line, "%v", err)
+			}
+		}
+	}
+}
+
+func (p *replay) open(ctx context.Context, l *recordedLine) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", p.g.listener.Addr().String())
+	if refused := l.End.By == "connect"; refused != (err != nil) {
+		p.diff(l, "dial: %v, recorded: %s", err, l.End.How)
+	}
+	if err != nil {
+		return
+	}
+	line := &replayLine{
+		recorded: l, conn: conn.(*net.TCPConn), closed: p.g.listener.closed(conn.LocalAddr()),
+		changed: make(chan struct{}), ended: make(chan struct{}),
+	}
+	p.lines[l.ID] = line
+	go line.read()
+}
+
+// read collects what comes until nothing more comes.
+func (l *replayLine) read() {
+	defer close(l.ended)
+	frames := wire.NewFrameReader(l.conn, 1<<30)
+	for {
+		payload, err := frames.Next()
+		l.mu.Lock()
+		switch {
+		case err == nil:
+			l.got.add(string(payload))
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			l.how = "FIN"
+		case errors.Is(err, syscall.ECONNRESET):
+			l.how = "RST"
+		default:
+			l.how = "closed"
+		}
+		close(l.changed)
+		l.changed = make(chan struct{})
+		l.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// await waits until what was received before that moment has been received.
+func (l *replayLine) await(ms float64) {
+	before := *l.recorded
+	before.Received = slices.DeleteFunc(slices.Clone(before.Received), func(s recordedStep) bool { return s.Ms >= ms })
+	want := expect(&before)
+	timeout := time.After(replayWait)
+	for {
+		l.mu.Lock()
+		there := len(l.got.frames) >= len(want.frames)
+		for kind, text := range want.text {
+			there = there && (len(l.got.text[kind]) >= len(text) || shortened.MatchString(text))
+		}
+		changed := l.changed
+		l.mu.Unlock()
+		if there {
+			return
+		}
+		select {
+		case <-changed:
+		case <-l.ended:
+			return
+		case <-timeout:
+			return
+		}
+	}
+}
+
+// send sends a step and the steps that went with it.
+func (p *replay) send(l *replayLine, i int) error {
+	steps := l.recorded.Sent
+	switch steps[i].Event {
+	case "half-close (FIN)":
+		return l.conn.CloseWrite()
+	case "close":
+		return l.conn.Close()
+	case "reset (RST)":
+		l.conn.SetLinger(0)
+		return l.conn.Close()
+	}
+	var pieces [][]byte
+	for n := i; n < len(steps) && (n == i || steps[n].InSameWrite); n++ {
+		bytes, err := p.bytes(steps[n])
+		if err != nil {
+			return err
+		}
+		if n > i {
+			pieces[len(pieces)-1] = append(pieces[len(pieces)-1], bytes[0]...)
+			continue
+		}
+		pieces = append(pieces, bytes...)
+	}
+	if i+1 < len(steps) && steps[i+1].Event == "half-close (FIN)" && steps[i+1].Ms-steps[i].Ms < 1 {
+		cork(l.conn) // the end goes with the request, in one segment
+	}
+	l.writers.Go(func() { // what nobody reads does not hold up the replay
+		for _, piece := range pieces {
+			if _, err := l.conn.Write(piece); err != nil {
+				return
+			}
+			if len(pieces) > 100 { // a trickle
+				select {
+				case <-l.ended:
+					return
+				default:
+					pause(200)
+				}
+			}
+		}
+	})
+	return nil
+}
+
+// bytes are what a step sent, in as many writes.
+func (p *replay) bytes(s recordedStep) ([][]byte, error) {
+	if s.Frame != nil {
+		payload, err := p.payload(s.Frame)
+		return [][]byte{wire.AppendFrame(nil, payload)}, err
+	}
+	if f, ok := described[s.Raw]; ok {
+		return f(), nil
+	}
+	return [][]byte{[]byte(s.Raw)}, nil
+}
+
+func (p *replay) payload(raw json.RawMessage) ([]byte, error) {
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, raw); err != nil {
+		return nil, err
+	}
+	text, err := lengthen(p.b.fill(compact.String()))
+	return []byte(text), err
+}
+
+// finish waits for the end of a line and compares it.
+func (p *replay) finish(ctx context.Context, l *replayLine) {
+	if l == nil {
+		return
+	}
+	defer func() {
+		l.conn.Close()
+		l.writers.Wait()
+		<-l.ended
+	}()
+	end := l.recorded.End
+	switch end.By {
+	case "nobody":
+		if closed := isClosed(l.ended); closed {
+			p.diff(l.recorded, "ended with %s, want it still open", l.how)
+		}
+	case "peer":
+		select {
+		case <-l.ended:
+		case <-time.After(replayWait):
+			p.diff(l.recorded, "still open, want %s", end.How)
+			return
+		}
+		if l.how != end.How {
+			p.diff(l.recorded, "ended with %s, want %s", l.how, end.How)
+		}
+		switch end.AfterFin {
+		case "peer still reads (half-closed)":
+			if isClosed(l.closed) {
+				p.diff(l.recorded, "closed altogether, want half-closed")
+			}
+		case "peer fully closed":
+			select {
+			case <-l.closed:
+			case <-ctx.Done():
+				p.diff(l.recorded, "half-closed, want it closed altogether")
+			}
+		}
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
