@@ -40,7 +40,7 @@ func New(client *k8s.Client, config Config) (*Backend, error) {
 	return &Backend{
 		client: client,
 		cfg:    cfg,
-		reaper: newReaper(client, cfg.OnLeak, cfg.Log),
+		reaper: newReaper(client, cfg.OnLeak),
 		idle:   make(chan struct{}),
 		held:   map[*Sandbox]struct{}{},
 	}, nil

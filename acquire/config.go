@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net"
 	"time"
@@ -92,8 +91,6 @@ type Config struct {
 	// OnLeak is told of each object whose deletion failed, and again of how that
 	// ended. It is called from a goroutine of the Backend's own.
 	OnLeak func(Leak)
-
-	Log *slog.Logger // nil is silent
 }
 
 func (c Config) withDefaults() Config {
@@ -111,9 +108,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.TTL == 0 {
 		c.TTL = DefaultTTL
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
 	}
 	c.ClaimLabels = maps.Clone(c.ClaimLabels)
 	c.PodLabels = maps.Clone(c.PodLabels)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -68,7 +67,6 @@ const (
 type reaper struct {
 	client *k8s.Client
 	report func(Leak)
-	log    *slog.Logger
 
 	mu      sync.Mutex
 	orphans []*orphan
@@ -80,11 +78,11 @@ type reaper struct {
 	wg      sync.WaitGroup
 }
 
-func newReaper(client *k8s.Client, report func(Leak), log *slog.Logger) *reaper {
+func newReaper(client *k8s.Client, report func(Leak)) *reaper {
 	if report == nil {
 		report = func(Leak) {}
 	}
-	r := &reaper{client: client, report: report, log: log, wake: make(chan struct{}, 1)}
+	r := &reaper{client: client, report: report, wake: make(chan struct{}, 1)}
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	return r
 }
@@ -124,7 +122,6 @@ func (r *reaper) tell(o *orphan, state LeakState) {
 	if state == LeakReleased {
 		l.Err = nil
 	}
-	r.log.Warn("acquire: leak", "kind", l.Kind, "namespace", l.Namespace, "name", l.Name, "state", state, "error", l.Err)
 	r.report(l)
 }
 

@@ -181,7 +181,6 @@ func (s *Sandbox) end(cause error) bool {
 func (s *Sandbox) lose(why string, err error) *LostError {
 	lost := &LostError{Sandbox: s.sandbox, Why: why, Err: err}
 	if s.end(lost) {
-		s.backend.cfg.Log.Warn("acquire: sandbox lost", "sandbox", s.sandbox, "why", why, "error", err)
 		s.agent.Abort(lost)
 	}
 	return lost

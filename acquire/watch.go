@@ -38,7 +38,7 @@ func (a *attempt) watch(object k8s.Object) *lookout {
 		defer close(l.events)
 		err := a.follow(ctx, object.ResourceVersion(), l.events)
 		if e, ok := errors.AsType[*k8s.APIError](err); ok && (e.Code == http.StatusForbidden || e.Code == http.StatusMethodNotAllowed) {
-			a.b.stopWatching(err)
+			a.b.stopWatching()
 		}
 	})
 	return l
@@ -113,8 +113,8 @@ func (b *Backend) mayWatch() bool {
 	return !b.noWatch
 }
 
-func (b *Backend) stopWatching(err error) {
-	b.cfg.Log.Warn("acquire: watching is refused; polling from now on", "error", err)
+// stopWatching makes all later creates poll: watching was refused.
+func (b *Backend) stopWatching() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.noWatch = true

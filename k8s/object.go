@@ -34,7 +34,10 @@ func ParseObject(data []byte) (Object, error) {
 	return m, nil
 }
 
-// Field returns the value at path, nil when there is none.
+// Field returns the value at path, nil when there is none. It is not inlined:
+// that would cost its hundreds of callers more than it saves them.
+//
+//go:noinline
 func (o Object) Field(path ...string) any {
 	if o == nil {
 		return nil

@@ -65,10 +65,10 @@ func (b Backoff) wait(err error, n int, random float64, left time.Duration) (wai
 		if e.RetryAfter >= left {
 			return 0, false
 		}
-		wait += e.RetryAfter
-		if wait >= left {
-			wait = e.RetryAfter
+		if wait >= left-e.RetryAfter {
+			wait = 0
 		}
+		wait += e.RetryAfter
 	}
 	return wait, true
 }

@@ -52,6 +52,22 @@ func TestTheScheduleOfRetries(t *testing.T) {
 	}
 }
 
+func TestBackoffWaitIsForCallersWhoKnow(t *testing.T) {
+	conflict := &k8s.APIError{Kind: k8s.Conflict} // no read that fails so is repeated
+	for range 100 {
+		if wait, again := (k8s.Backoff{}).Wait(1, conflict, time.Hour); !again || wait < 0 || wait >= 100*time.Millisecond {
+			t.Fatalf("got %v, %v, want less than 100ms", wait, again)
+		}
+	}
+	asked := &k8s.APIError{Kind: k8s.TooManyRequests, RetryAfter: time.Minute, HasRetryAfter: true}
+	if wait, again := (k8s.Backoff{Initial: math.MaxInt64, Max: math.MaxInt64}).Wait(0, asked, 2*time.Minute); !again || wait < time.Minute || wait >= 2*time.Minute {
+		t.Errorf("got %v, %v, want at least what was asked for and less than what is left", wait, again)
+	}
+	if wait, again := (k8s.Backoff{}).Wait(0, asked, time.Minute); again {
+		t.Errorf("got %v, but there is not as much time left", wait)
+	}
+}
+
 func TestWhatIsSafeToRetry(t *testing.T) {
 	safe := map[k8s.Kind]bool{k8s.Unreachable: true, k8s.Timeout: true, k8s.TooManyRequests: true, k8s.ServerError: true}
 	for _, kind := range []k8s.Kind{

@@ -57,6 +57,12 @@ func adminDocument(item k8s.Object, index int, d direction, kind string) documen
 	return doc
 }
 
+// yields reports whether the document applies only where no other one isolates the pod: a pod that nothing else isolates is
+// refused anyway.
+func (d document) yields() bool { return d.kind == BaselineAdminNetworkPolicies.Kind }
+
+const yieldsText = "applies only where no other policy isolates the pod"
+
 // Keys of conditions on the namespace of a subject are marked, so that they are not looked up among the pod's labels.
 const namespaceMark = "\x00namespace:"
 

@@ -8,17 +8,10 @@ func judgeIngress(j sourceJudge, p policies, engine Engine, port int) outcome {
 	out := outcome{culprit: -1}
 	covered := false
 	var sure, maybe addrSet
-	var baselines []int
 	for _, doc := range p.documents(engine, ingress, j.pod.Namespace) {
 		e, covers := j.examine(doc, port, &sure, &maybe)
 		covered = covered || covers
-		if doc.kind == BaselineAdminNetworkPolicies.Kind {
-			baselines = append(baselines, len(out.examined))
-		}
 		out.examined = append(out.examined, e)
-	}
-	if covered {
-		yieldBaselines(out.examined, baselines)
 	}
 	out.decide(OpensAgentPort, PortOpen, NoCoveringPolicy, covered)
 	return out
@@ -27,6 +20,10 @@ func judgeIngress(j sourceJudge, p policies, engine Engine, port int) outcome {
 // examine judges one document and reports whether it counts as one that denies ingress.
 func (j sourceJudge) examine(doc document, port int, sure, maybe *addrSet) (e Examined, covers bool) {
 	e = Examined{Kind: doc.kind, Name: doc.name}
+	if doc.yields() {
+		e.Verdict, e.Detail = NotIngressScoped, yieldsText
+		return e, false
+	}
 	if doc.problem != "" {
 		e.Verdict, e.Detail = NotEvaluable, doc.problem
 		return e, false

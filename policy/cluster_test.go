@@ -50,18 +50,21 @@ func newCluster(t testing.TB, served ...string) *cluster {
 			adminList: "AdminNetworkPolicy", baselineList: "BaselineAdminNetworkPolicy"}[list]
 	}
 	server := &http.Server{Handler: c}
+	pipes := pipeListener{c.dial, make(chan struct{})}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = server.Serve(pipeListener{c.dial})
+		_ = server.Serve(pipes)
 	}()
 	client, err := k8s.New(k8s.Config{
-		Server: "http://127.0.0.1:1", Namespace: "lab-7", Token: func(context.Context) (string, error) { return "token", nil },
+		Server: "http://127.0.0.1:1", Namespace: "lab-7", Token: func(context.Context) (string, error) { return "s3cr3t-7", nil },
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			near, far := net.Pipe()
 			select {
 			case c.dial <- far:
 				return near, nil
+			case <-pipes.closed:
+				return nil, net.ErrClosed
 			case <-ctx.Done():
 				return nil, ctx.Err()
 			}
@@ -79,16 +82,20 @@ func newCluster(t testing.TB, served ...string) *cluster {
 	return c
 }
 
-type pipeListener struct{ conns chan net.Conn }
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
 
 func (l pipeListener) Accept() (net.Conn, error) {
-	c, ok := <-l.conns
-	if !ok {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
 		return nil, net.ErrClosed
 	}
-	return c, nil
 }
-func (l pipeListener) Close() error   { close(l.conns); return nil }
+func (l pipeListener) Close() error   { close(l.closed); return nil }
 func (l pipeListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 
 // put stores objects given as JSON in the collection.

@@ -91,3 +91,37 @@ func BlockContains(block netip.Prefix, holes []netip.Prefix, a netip.Addr) bool 
 func SetContains(outer, inner netip.Prefix) bool { return len(setOf(inner).minus(setOf(outer))) == 0 }
 
 func SetOverlaps(a, b netip.Prefix) bool { return len(setOf(a).both(setOf(b))) > 0 }
+
+// FenceRefuses holds a request against the rules of the fence, as the one for the given user.
+func FenceRefuses(user, fenced, verb string, o k8s.Object) (rule int, why string) {
+	a := admission{user: user, fenced: fenced, labelKey: DefaultPerSandboxLabelKey, dns: (*DNSServer)(nil).withDefaults()}
+	return a.refusedBy(verb, o)
+}
+
+// Ports is a set of ports of one protocol as a test writes it: pairs of first and last.
+func portsOf(spans [][2]int) portSet {
+	var s portSet
+	for _, r := range spans {
+		s.add(protoTCP, span{r[0], r[1]})
+	}
+	return s
+}
+
+// PortsMinusPlus reports whether a port is in a minus b, and in a plus b.
+func PortsMinusPlus(a, b [][2]int, port int) (minus, plus bool) {
+	x, y := portsOf(a), portsOf(b)
+	return x.minus(y).contains(protoTCP, port), x.plus(y).contains(protoTCP, port)
+}
+
+// AddressesMinusBoth reports whether an address is in a minus b, in a plus b, and in both.
+func AddressesMinusBoth(a, b []netip.Prefix, addr netip.Addr) (minus, plus, both bool) {
+	x, y := setOf(a...), setOf(b...)
+	return x.minus(y).contains(addr), x.plus(y).contains(addr), x.both(y).contains(addr)
+}
+
+// Implies reports whether one selector is proved to be inside another; ok is false when one of them is not readable.
+func Implies(inner, outer any) (implied, ok bool) {
+	in, problem := readSelector(inner, true, nil).requirements()
+	out, problem2 := readSelector(outer, true, nil).requirements()
+	return implies(in, out), problem == "" && problem2 == ""
+}

@@ -62,7 +62,9 @@ func (v *Verifier) Narrower(owner Owner) (*Narrower, error) {
 }
 
 // HasPerSandbox reports whether sandboxes may have a policy of their own.
-func (v *Verifier) HasPerSandbox() bool { return v.config.Egress != nil && v.config.Egress.PerSandbox != nil }
+func (v *Verifier) HasPerSandbox() bool {
+	return v.config.Egress != nil && v.config.Egress.PerSandbox != nil
+}
 
 // Set makes hosts the list of this sandbox; an empty one takes the policy away. What the list opens comes on top of the
 // configured policy. Changes are made one after the other in the order of the calls, so that the last list is the one in

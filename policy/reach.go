@@ -85,7 +85,9 @@ func matchAll(requirements []requirement, lookup labelLookup) tri {
 }
 
 // namespaceLabel looks up a label of the pod's own namespace.
-func (j sourceJudge) namespaceLabel(key string) (string, bool, bool) { return j.pod.namespaceLabel(key) }
+func (j sourceJudge) namespaceLabel(key string) (string, bool, bool) {
+	return j.pod.namespaceLabel(key)
+}
 
 func (p Pod) namespaceLabel(key string) (string, bool, bool) {
 	if key == namespaceNameKey {

@@ -51,32 +51,16 @@ type outcome struct {
 func judgeUnion(manifest k8s.Object, a allowance, p policies, engine Engine, pod Pod) outcome {
 	out := outcome{culprit: -1}
 	enforced := false
-	var baselines []int
 	for _, doc := range p.documents(engine, egress, pod.Namespace) {
 		e, counts := a.examine(doc, manifest, pod)
 		enforced = enforced || counts
-		if doc.kind == BaselineAdminNetworkPolicies.Kind {
-			baselines = append(baselines, len(out.examined))
-		}
 		out.examined = append(out.examined, e)
 		if len(doc.denies) > 0 && e.Verdict == Within {
 			out.notes = append(out.notes, fmt.Sprintf("%s/%s has deny rules: the sandbox may reach less than is configured", doc.kind, doc.name))
 		}
 	}
-	if enforced {
-		yieldBaselines(out.examined, baselines)
-	}
 	out.decide(WidensEgress, PolicyWidensEgress, NoEnforcingPolicy, enforced || a.everything)
 	return out
-}
-
-// yieldBaselines takes back the verdicts on baseline policies, which apply only where nothing else does.
-func yieldBaselines(examined []Examined, baselines []int) {
-	for _, i := range baselines {
-		if e := &examined[i]; e.Verdict == WidensEgress || e.Verdict == OpensAgentPort || e.Verdict == NotEvaluable {
-			*e = Examined{Kind: e.Kind, Name: e.Name, Verdict: Within, Detail: "gives way to the policies that select the pod"}
-		}
-	}
 }
 
 // decide finds the refusal: an opening before what cannot be judged, and that before a missing policy.
@@ -100,6 +84,10 @@ func (o *outcome) decide(opens Verdict, open, missing Refusal, covered bool) {
 // examine judges one document and reports whether it counts as one that denies the rest.
 func (a allowance) examine(doc document, manifest k8s.Object, pod Pod) (e Examined, enforces bool) {
 	e = Examined{Kind: doc.kind, Name: doc.name}
+	if doc.yields() {
+		e.Verdict, e.Detail = NotEgressScoped, yieldsText
+		return e, false
+	}
 	if doc.problem != "" {
 		e.Verdict, e.Detail = NotEvaluable, doc.problem
 		return e, false

@@ -295,7 +295,9 @@ func TestCheckPages(t *testing.T) {
 		want  string
 	}{
 		{"the second page opens the port", func() (int, string) { return 200, page("", np("open", ingressFrom(`{"namespaceSelector":{}}`))) }, "NetworkPolicy/open"},
-		{"the second page is lost", func() (int, string) { return 400, `{"kind":"Status","status":"Failure","message":"bad token","code":400}` }, "bad token"},
+		{"the second page is lost", func() (int, string) {
+			return 400, `{"kind":"Status","status":"Failure","message":"bad token","code":400}`
+		}, "bad token"},
 		{"the second page keeps failing", func() (int, string) { return 503, "" }, "503"},
 		{"the second page is half a page", func() (int, string) { return 200, page("", baseline)[:60] }, "not what was asked for"},
 		{"the second page has no items", func() (int, string) { return 200, `{"kind":"NetworkPolicyList"}` }, "no items"},

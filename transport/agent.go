@@ -12,8 +12,8 @@ import (
 // the protocol wants a fresh one for every request. Its methods can be called
 // concurrently.
 type Agent struct {
-	config     Config
-	writeLimit int // bytes in the payload of a write; less than maxRequest in tests
+	config Config
+	part   int // bytes of content in one request; 0, except in tests: what fits
 
 	mu     sync.Mutex // guards what follows
 	bound  *binding
@@ -35,9 +35,9 @@ func New(config Config) (*Agent, error) {
 	}
 	config = config.withDefaults()
 	return &Agent{
-		config: config, writeLimit: maxRequest,
-		bound: &binding{Endpoint: Endpoint{config.Host, config.Port, config.Token}},
-		ends:  make(map[*operation]struct{}),
+		config: config,
+		bound:  &binding{Endpoint: Endpoint{config.Host, config.Port, config.Token}},
+		ends:   make(map[*operation]struct{}),
 	}, nil
 }
 

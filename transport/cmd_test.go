@@ -217,7 +217,9 @@ func (failing) Write([]byte) (int, error) { return 0, errFailing }
 // TestNotStarted has guests that refuse the program or cannot start it.
 func TestNotStarted(t *testing.T) {
 	refusedReserve := func(reply string) []Step { return []Step{serve("reserve-execution", reply)} }
-	streamError := func(text string) Step { return Seq(Send(`{"type":"error","error":`+JSON(text)+`}`), Terminator(), CloseWrite()) }
+	streamError := func(text string) Step {
+		return Seq(Send(`{"type":"error","error":`+JSON(text)+`}`), Terminator(), CloseWrite())
+	}
 	started := func(err error) bool { _, ok := errors.AsType[*transport.StartError](err); return ok }
 	for _, tt := range []struct {
 		name  string

@@ -132,6 +132,7 @@ func (x *execution) supervise(ctx context.Context) {
 	if !ended {
 		ended = x.stop(ctx, &f, ends)
 	} else if f.end.meaning() == endUnknown {
+		x.conn.close()
 		f.why = reconciled
 		f.ack, f.unack = x.cancel(context.WithoutCancel(ctx), cancelTime(ctx))
 		if cause := context.Cause(ctx); cause != nil {

@@ -1,5 +1,5 @@
 package transport
 
-// SetWriteLimit makes requests to write a file small, so that a test needs
-// little content for many parts.
-func (a *Agent) SetWriteLimit(payload int) { a.writeLimit = payload }
+// SetPartSize makes requests to write a file carry no more than n bytes, a
+// multiple of 3, so that a test needs little content for many parts.
+func (a *Agent) SetPartSize(n int) { a.part = n }

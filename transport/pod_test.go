@@ -115,7 +115,9 @@ func finish(result string) Step {
 }
 
 // cancel answers the request to end the program.
-func cancel(reply any) Step { return serve("cancel-execution", reply, Body(`{"executionId":"`+id+`"}`)) }
+func cancel(reply any) Step {
+	return serve("cancel-execution", reply, Body(`{"executionId":"`+id+`"}`))
+}
 
 func stdout(text string) Step { return Send(`{"type":"stdout_delta","data":` + JSON(text) + `}`) }
 func stderr(text string) Step { return Send(`{"type":"stderr_delta","data":` + JSON(text) + `}`) }

@@ -69,6 +69,7 @@ func fitsWire(text []byte) bool {
 func (a *Agent) stage(ctx context.Context, c *Cmd, r io.Reader) (stdin, error) {
 	name := wire.TempPrefix + "stdin-" + NewUUID() + wire.TempSuffix
 	u := a.newUpload("the Stdin of "+c.name(), "", name, r)
+	u.stays = true
 	if _, err := u.run(ctx); err != nil {
 		if _, ok := errors.AsType[*TooLargeError](err); ok || SafeToRetry(err) {
 			return stdin{}, err

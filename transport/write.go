@@ -56,8 +56,9 @@ func tempName(path string) string {
 type upload struct {
 	agent  *Agent
 	what   string // for errors
-	target string // empty: what is written stays where it was collected
+	target string
 	temp   string
+	stays  bool // what is written stays in temp, and there is no target
 	src    *bufio.Reader
 	chunk  []byte
 	frame  wire.WriteFrame
@@ -111,9 +112,12 @@ func (u *upload) prepare() error {
 	if err != nil {
 		return fmt.Errorf("transport: %s: %w", wire.OpWriteFile, err)
 	}
-	u.frame.Budget = u.agent.writeLimit - over - frameSlack
+	u.frame.Budget = maxRequest - over - frameSlack
 	if u.frame.Budget < 4 {
-		return &TooLargeError{What: "the path to write to", Size: int64(over), Limit: int64(u.agent.writeLimit)}
+		return &TooLargeError{What: "the path to write to", Size: int64(over), Limit: maxRequest}
+	}
+	if part := u.agent.part; part > 0 {
+		u.frame.Budget = part / 3 * 4
 	}
 	return nil
 }
@@ -158,7 +162,7 @@ func (u *upload) readError(err error) error {
 // happened before, so it may go to another guest when it cannot go to this one.
 func (u *upload) first(ctx context.Context, last bool) error {
 	return u.agent.rebinding(ctx, func(b *binding) error {
-		if last && u.target != "" {
+		if last && !u.stays {
 			return u.whole(ctx, b, u.target)
 		}
 		features, err := u.agent.features(ctx, b)
@@ -190,7 +194,7 @@ func (u *upload) part(ctx context.Context, b *binding, last bool) error {
 	before := u.binding
 	u.binding = b
 	p := &wire.Part{Offset: u.sent}
-	if last && u.target != "" {
+	if last && !u.stays {
 		p.Final, p.RenameTo = true, u.target
 	}
 	reply, err := u.send(ctx, b, wire.WriteBody{Path: u.temp, Part: p})

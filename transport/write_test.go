@@ -71,9 +71,7 @@ func discard(temp Check) Step {
 // writing is the content that a part takes with smallParts.
 const writing = 90
 
-// smallParts makes requests so small that parts of the file "data/big.bin" take
-// writing bytes each.
-func smallParts(p *pod) { p.SetWriteLimit(1516) }
+func smallParts(p *pod) { p.SetPartSize(writing) }
 
 func TestWriteFileInParts(t *testing.T) {
 	content := strings.Repeat("0123456789", 30) // 300 bytes
@@ -129,7 +127,7 @@ func TestTempNames(t *testing.T) {
 		steps := []Step{serve("healthz", features), Accept(), Expect("write-file", func(r Request) error { got = r.Body["path"].(string); return nil }),
 			answer(`{"ok":false,"error":"EIO: x"}`), serve("write-file", `{"ok":true,"discarded":true}`)}
 		bubble(t, transport.Config{}, steps, func(t *testing.T, p *pod) {
-			p.SetWriteLimit(2000)
+			smallParts(p)
 			p.WriteFile(t.Context(), target, strings.NewReader(strings.Repeat("x", 1000)))
 			if !regexp.MustCompile(`\A` + want + `\z`).MatchString(got) {
 				t.Errorf("%q: got %q, want %s", target, got, want)
@@ -142,9 +140,7 @@ func TestTempNames(t *testing.T) {
 // written is discarded, and the first error is what comes back.
 func TestWriteFileFails(t *testing.T) {
 	content := strings.Repeat("0123456789", 30)
-	temp := tempFile("data/big.bin")
-	first := Seq(serve("healthz", features), part(temp, 0, content[:writing], ""))
-	takes := Seq(Accept(), Expect("write-file", temp, Field("part.offset", writing)))
+	takes := Seq(Accept(), Expect("write-file", Field("part.offset", writing)))
 	file := func(code string) func(error) bool {
 		return func(err error) bool {
 			e, ok := errors.AsType[*transport.FileError](err)
@@ -155,29 +151,37 @@ func TestWriteFileFails(t *testing.T) {
 	lost := func(err error) bool { _, ok := errors.AsType[*transport.LostError](err); return ok }
 	for _, tt := range []struct {
 		name   string
-		steps  []Step
+		steps  []Step // after the first part, if that is not among them
 		reader io.Reader
 		is     func(error) bool
 		text   string
 		took   time.Duration
 	}{
-		{"the first part is refused", []Step{serve("healthz", features), serve("write-file", `{"ok":false,"error":"path escapes the workspace"}`), discard(temp)}, nil,
+		{"the first part is refused", nil, nil,
 			file("path escapes the workspace"), "transport: write-file data/big.bin: path escapes the workspace", 0},
-		{"a later part is refused", []Step{first, takes, answer(`{"ok":false,"error":"write_part_short_write: wrote 4 of 90"}`), discard(temp)}, nil,
+		{"a later part is refused", []Step{takes, answer(`{"ok":false,"error":"write_part_short_write: wrote 4 of 90"}`)}, nil,
 			file("write_part_short_write"), "wrote 4 of 90", 0},
-		{"the token is refused for a later part", []Step{first, takes, answer(`{"ok":false,"error":"unauthorized"}`), discard(temp)}, nil, isUnauthorized, "", 0},
-		{"a part was not written whole", []Step{first, takes, answer(`{"ok":true,"bytesWritten":89,"sizeBytes":179}`), discard(temp)}, nil, protocol, "89 bytes were written of 90", 0},
-		{"the file has another size", []Step{first, takes, answer(`{"ok":true,"bytesWritten":90,"sizeBytes":90}`), discard(temp)}, nil, protocol, "not of 180 bytes", 0},
-		{"the file's size is not told", []Step{first, takes, answer(`{"ok":true,"bytesWritten":90}`), discard(temp)}, nil, protocol, "not of 180 bytes", 0},
-		{"the answer is lost", []Step{first, takes, Close(), discard(temp)}, nil, lost, "", 0},
-		{"the answer never comes", []Step{first, takes, ExpectClose(), discard(temp)}, nil, lost, "no byte came for 1m0s", time.Minute},
-		{"the reader fails", []Step{first, discard(temp)}, io.MultiReader(strings.NewReader(content[:writing+1]), failing{}),
+		{"the token is refused for a later part", []Step{takes, answer(`{"ok":false,"error":"unauthorized"}`)}, nil, isUnauthorized, "", 0},
+		{"a part was not written whole", []Step{takes, answer(`{"ok":true,"bytesWritten":89,"sizeBytes":179}`)}, nil, protocol, "89 bytes were written of 90", 0},
+		{"the file has another size", []Step{takes, answer(`{"ok":true,"bytesWritten":90,"sizeBytes":90}`)}, nil, protocol, "not of 180 bytes", 0},
+		{"the file's size is not told", []Step{takes, answer(`{"ok":true,"bytesWritten":90}`)}, nil, protocol, "not of 180 bytes", 0},
+		{"the answer is lost", []Step{takes, Close()}, nil, lost, "", 0},
+		{"the answer never comes", []Step{takes, ExpectClose()}, nil, lost, "no byte came for 1m0s", time.Minute},
+		{"the reader fails", []Step{}, io.MultiReader(strings.NewReader(content[:writing+1]), failing{}),
 			func(err error) bool { return errors.Is(err, errFailing) }, "transport: write-file data/big.bin: reading what to write: failing", 0},
-		{"the discard fails as well", []Step{first, takes, answer(`{"ok":false,"error":"EIO: x"}`), Accept(), Expect("write-file", temp), Reset()}, nil, file("EIO"), "EIO: x", 0},
-		{"the discard is not answered", []Step{first, takes, answer(`{"ok":false,"error":"EIO: x"}`), Accept(), Expect("write-file", temp), ExpectClose()}, nil, file("EIO"), "EIO: x", 5 * time.Second},
+		{"the discard fails as well", []Step{takes, answer(`{"ok":false,"error":"EIO: x"}`), Accept(), Expect("write-file", Field("part.discard", true)), Reset()}, nil, file("EIO"), "EIO: x", 0},
+		{"the discard is not answered", []Step{takes, answer(`{"ok":false,"error":"EIO: x"}`), Accept(), Expect("write-file", Field("part.discard", true)), ExpectClose()}, nil, file("EIO"), "EIO: x", 5 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, transport.Config{}, tt.steps, func(t *testing.T, p *pod) {
+			temp := tempFile("data/big.bin")
+			steps := []Step{serve("healthz", features), part(temp, 0, content[:writing], ""), Seq(tt.steps...)}
+			if tt.steps == nil {
+				steps = []Step{serve("healthz", features), serve("write-file", `{"ok":false,"error":"path escapes the workspace"}`, temp)}
+			}
+			if !strings.HasPrefix(tt.name, "the discard") {
+				steps = append(steps, discard(temp))
+			}
+			bubble(t, transport.Config{}, steps, func(t *testing.T, p *pod) {
 				smallParts(p)
 				r := tt.reader
 				if r == nil {
@@ -273,7 +277,7 @@ func TestWriteFileLimits(t *testing.T) {
 	})
 }
 
-// TestWriteRequestsFitTheLimit writes 20 MiB as it is done in earnest: no
+// TestWriteRequestsFitTheLimit writes 9 MiB as it is done in earnest: no
 // request exceeds what a guest takes of somebody it does not know yet.
 func TestWriteRequestsFitTheLimit(t *testing.T) {
 	var got bytes.Buffer
@@ -293,8 +297,8 @@ func TestWriteRequestsFitTheLimit(t *testing.T) {
 			return fmt.Sprintf(`{"ok":true,"bytesWritten":%d,"sizeBytes":%d}`, size, got.Len())
 		}), CloseWrite(), ExpectClose())
 	}
-	steps := []Step{serve("healthz", features), take(false), take(false), take(false), take(true)}
-	content := bytes.Repeat([]byte("0123456789abcdef"), 20<<20/16)
+	steps := []Step{serve("healthz", features), take(false), take(true)}
+	content := bytes.Repeat([]byte("0123456789abcdef"), 9<<20/16)
 	bubble(t, transport.Config{}, steps, func(t *testing.T, p *pod) {
 		n, err := p.WriteFile(t.Context(), "data/big.bin", bytes.NewReader(content))
 		if n != int64(len(content)) || err != nil {

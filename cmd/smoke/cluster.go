@@ -49,7 +49,7 @@ func (t target) open(ctx context.Context, s streams, namespace string) (cluster,
 		}
 	case targetKubeconfig:
 		var data []byte
-		if data, err = t.readKubeconfig(s.stdin); err == nil {
+		if data, err = t.readKubeconfig(heed(ctx, s.stdin)); err == nil {
 			c.config, err = t.parseKubeconfig(data, filepath.Dir(t.kubeconfig))
 		}
 	}

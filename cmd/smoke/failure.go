@@ -99,7 +99,7 @@ var connectAdvice = map[k8s.Kind]string{
 	k8s.Unreachable:  "Check the server's URL, that it can be reached from here, and that -ca is the CA of this cluster.",
 	k8s.Timeout:      "Check the server's URL, and that no firewall on the way drops packets.",
 	k8s.Unauthorized: "The server does not know the token: it may have expired, or be another cluster's.",
-	k8s.Forbidden:    "The token is good but its account lacks rights in this namespace. docs/rbac.md lists the rules that are needed.",
+	k8s.Forbidden:    "The token is good but its account lacks rights in this namespace: name another one with -namespace, or grant the rules in docs/rbac.md.",
 	k8s.NotFound:     "Name what exists with -pool, -template and -namespace, or use -direct to do without a pool.",
 	k8s.NotServed:    "Install agent-sandbox with its extensions (v1beta1) in the cluster, and check that -server has no extra path.",
 	k8s.Credential:   "Check -token-file or -token-cmd.",

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"slices"
@@ -185,7 +184,7 @@ func guestExec(ctx context.Context, agent *transport.Agent, o guestOptions, s st
 	cmd.Stdout, cmd.Stderr = s.stdout, s.stderr
 	cmd.Dir, cmd.Timeout = o.dir, o.timeout
 	if o.stdin {
-		cmd.Stdin = s.stdin
+		cmd.Stdin = heed(ctx, s.stdin)
 	}
 	err := cmd.Run()
 	exit, ran := errors.AsType[*transport.ExitError](err)
@@ -227,7 +226,7 @@ var linuxSignals = []string{
 
 func guestPut(ctx context.Context, agent *transport.Agent, o guestOptions, s streams) (int, error) {
 	local, remote := o.args[0], o.args[1]
-	var r io.Reader = s.stdin
+	r := heed(ctx, s.stdin)
 	if local != "-" {
 		f, err := os.Open(local)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -132,6 +133,36 @@ func TestGuestExecDoesNotWaitForItsStandardInput(t *testing.T) {
 	defer w.Close()
 	got := smokeWith(t.Context(), r, nil, "guest", "-addr", address, "-token", guestSecret, "exec", "--", "echo", "done")
 	got.expect(t, 0, "done\n")
+}
+
+// Whoever waits for a standard input that says nothing can still be interrupted.
+func TestGuestWaitsForStandardInputWithPatience(t *testing.T) {
+	t.Parallel()
+	address, _ := startGuest(t)
+	for code, args := range map[int][]string{exitNoResult: {"exec", "-i", "--", "cat"}, exitFailed: {"put", "-", "file"}} {
+		r, w := io.Pipe()
+		ctx, interrupt := context.WithCancelCause(t.Context())
+		asked := &askedReader{r: r, asked: make(chan struct{})}
+		go func() {
+			<-asked.asked
+			interrupt(errors.New("interrupt signal received"))
+		}()
+		got := smokeWith(ctx, asked, nil, append([]string{"guest", "-addr", address, "-token", guestSecret}, args...)...)
+		got.expect(t, code, "interrupt signal received")
+		w.Close() // ends the Read that was given up
+	}
+}
+
+// An askedReader tells when it is first read.
+type askedReader struct {
+	r     io.Reader
+	once  sync.Once
+	asked chan struct{}
+}
+
+func (a *askedReader) Read(p []byte) (int, error) {
+	a.once.Do(func() { close(a.asked) })
+	return a.r.Read(p)
 }
 
 // An interrupted exec ends its program, not only itself.

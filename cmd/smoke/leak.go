@@ -146,5 +146,9 @@ func listKinds(items []item) string {
 	if len(items) == 1 {
 		verb = " is"
 	}
-	return strings.Join(kinds, ", ") + verb
+	last := len(kinds) - 1
+	if last == 0 {
+		return kinds[0] + verb
+	}
+	return strings.Join(kinds[:last], ", ") + " and " + kinds[last] + verb
 }

@@ -190,8 +190,9 @@ func TestPrintable(t *testing.T) {
 
 func TestTook(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0.0 ms", 340 * time.Microsecond: "0.3 ms", 12 * time.Millisecond: "12 ms", 999 * time.Millisecond: "999 ms",
-		1234 * time.Millisecond: "1.23 s", 75 * time.Second: "75.00 s",
+		0: "0.0 ms", 340 * time.Microsecond: "0.3 ms", 12 * time.Millisecond: "12 ms", 999 * time.Millisecond: "999 ms", 9960 * time.Microsecond: "10 ms",
+		999600 * time.Microsecond: "1.00 s",
+		1234 * time.Millisecond:   "1.23 s", 75 * time.Second: "75.00 s",
 	} {
 		if got := took(d); got != want {
 			t.Errorf("took(%v) = %q, want %q", d, got, want)

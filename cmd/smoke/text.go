@@ -90,12 +90,14 @@ func (r *result) text() string {
 			repeated = fmt.Sprintf("%d of them repeated after a failure", a.Retries)
 		}
 		fmt.Fprintf(&b, "  %-15s %d to acquire it, %s; %d in the whole run\n", "API requests", a.Requests, repeated, r.requests)
+		fmt.Fprintf(&b, "  %-15s %s: this version does not judge what may enter or leave the pod\n", "network policy", policyNotVerified)
 	}
-	fmt.Fprintf(&b, "  %-15s %s: this version does not judge what may enter or leave the pod\n", "network policy", policyNotVerified)
 	for _, n := range r.notes {
 		fmt.Fprintf(&b, "  %-15s %s\n", "note", printable(n))
 	}
-	b.WriteString("\n")
+	if r.acquired != nil || len(r.notes) > 0 {
+		b.WriteString("\n")
+	}
 	if r.ok() {
 		fmt.Fprintf(&b, "ok: %s in %s\n", r.summary(), took(r.took))
 		return b.String()
@@ -140,9 +142,9 @@ func took(d time.Duration) string {
 	switch {
 	case d < 0:
 		return "0 ms"
-	case d < 10*time.Millisecond:
+	case d < 9950*time.Microsecond: // below it is not 10.0
 		return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
-	case d < time.Second:
+	case d.Round(time.Millisecond) < time.Second:
 		return fmt.Sprintf("%d ms", d.Round(time.Millisecond).Milliseconds())
 	}
 	return fmt.Sprintf("%.2f s", d.Seconds())

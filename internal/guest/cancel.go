@@ -65,9 +65,7 @@ func (t *executions) cancelUnstarted(e *execution) bool {
 	defer t.mu.Unlock()
 	switch e.state {
 	case wire.StateReserved, wire.StateStarting:
-		expires := e.expires
 		e.settleLocked(wire.StateCancelled, notStarted(e.asked))
-		e.expires = expires // there is nothing to remember longer than the reservation
 	case wire.StateTerminal:
 	default:
 		return false

@@ -141,38 +141,31 @@ func (c *conn) serve() {
 	<-done
 }
 
-// ignore reads what the peer sends after its request, to see it go.
+// ignore reads what the peer sends after its request, to see it go. It returns
+// when nothing more is to be read.
 func (c *conn) ignore(stream bool) {
 	limit, name := c.server.config.MaxFrameBytes, variableMaxFrame
 	if !c.admitted {
 		limit, name = c.server.config.MaxFirstFrameBytes, variableMaxFirstFrame
 	}
-	for {
-		_, err := c.frames.Next()
-		if err == nil {
-			c.server.preauth.release(c)
-			continue
-		}
-		if large, ok := errors.AsType[*wire.TooLargeError](err); ok {
-			if large.Announced > int64(limit) {
-				c.refuse(tooLarge(large.Announced, limit, name))
-				return
-			}
-			_, err = io.Copy(io.Discard, c.raw)
-			if err == nil {
-				err = io.EOF
-			}
-		}
-		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			c.destroy()
-			return
-		}
-		// The peer sends nothing more. It may still read the one reply that it
-		// waits for, but a stream would only be written to a closed socket.
-		if stream {
-			c.destroy()
-		}
-		return
+	var err error
+	for err == nil {
+		_, err = c.frames.Next()
+		c.server.preauth.release(c)
+	}
+	large, ok := errors.AsType[*wire.TooLargeError](err)
+	if ok && large.Announced <= int64(limit) {
+		io.Copy(io.Discard, c.raw)
+		ok = false
+	}
+	switch {
+	case !stream:
+		// The one reply is still sent: a peer that has closed its write side
+		// may be waiting for it.
+	case ok:
+		c.refuse(tooLarge(large.Announced, limit, name))
+	default:
+		c.destroy()
 	}
 }
 

@@ -82,6 +82,7 @@ func (s *Server) execute(c *call) {
 		c.fail(err)
 		return
 	}
+	o.spec.dir = s.jail.workspace.reach(o.spec.dir)
 	program, err := o.spec.spawn(s.start)
 	if err != nil {
 		s.executions.abort(e, err)

@@ -11,8 +11,9 @@ import (
 
 const (
 	// strayWait is how long a process group may outlive its leader and the
-	// leader's output before the guest gives up on it.
-	strayWait = 100 * time.Millisecond
+	// leader's output before the guest gives up on it. It is generous: on a busy
+	// machine members that are about to end take their time.
+	strayWait = 500 * time.Millisecond
 
 	// hangUpWait is how long, once the group is gone, processes outside it may
 	// keep the streams open.

@@ -20,7 +20,7 @@ import (
 
 const (
 	testToken = "5b0c7f1e-93d4-4e0a-8c55-1f2a6d9e7b31"
-	patience  = 20 * time.Second // no wait of a test takes longer
+	patience  = 60 * time.Second // no wait of a test takes longer
 )
 
 // A testGuest is a guest that listens on the loopback interface.

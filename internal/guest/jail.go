@@ -26,12 +26,21 @@ type jail struct {
 type root struct {
 	path string // absolute and clean
 
+	// here is set when the folder is this process's working directory and
+	// cannot be reached by its path: a node may hand a container a folder below
+	// others that are closed to its user.
+	here bool
+
 	mu     sync.Mutex // guards folder
 	folder *os.Root   // opened when it is first needed
 }
 
 func newJail(workspace string, read, write []string) (*jail, error) {
 	w := &root{path: filepath.Clean(workspace)}
+	if _, err := os.Stat(w.path); errors.Is(err, fs.ErrPermission) {
+		wd, err := syscall.Getwd() // not os.Getwd, which goes by the path as well
+		w.here = err == nil && wd == w.path
+	}
 	if _, err := w.open(); err != nil {
 		return nil, &ConfigError{"Workspace", "cannot be opened: " + err.Error()}
 	}
@@ -59,7 +68,7 @@ func (r *root) open() (*os.Root, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.folder == nil {
-		folder, err := os.OpenRoot(r.path)
+		folder, err := os.OpenRoot(r.reach(r.path))
 		if err != nil {
 			return nil, err
 		}
@@ -92,10 +101,25 @@ func (j *jail) lexical(path string, roots []*root) (string, *root, error) {
 	return "", nil, errEscapes
 }
 
-// realpath resolves all symbolic links of a path.
-func realpath(path string) (string, error) {
-	real, err := filepath.EvalSymlinks(path)
+// reach is the path by which this process reaches one at or below the root.
+func (r *root) reach(path string) string {
+	if !r.here || !inside(r.path, path) {
+		return path
+	}
+	rel, err := filepath.Rel(r.path, path)
+	if err != nil {
+		return path
+	}
+	return rel
+}
+
+// realpath resolves all symbolic links of a path at or below the root.
+func (r *root) realpath(path string) (string, error) {
+	real, err := filepath.EvalSymlinks(r.reach(path))
 	if err == nil {
+		if !filepath.IsAbs(real) {
+			real = filepath.Join(r.path, real)
+		}
 		return real, nil
 	}
 	if _, ok := errors.AsType[syscall.Errno](err); !ok && !errors.Is(err, fs.ErrNotExist) {
@@ -113,17 +137,17 @@ type spot struct {
 
 // resolve follows the symbolic links of a path that lexical has found inside r.
 func (r *root) resolve(path string) (spot, error) {
-	home, err := realpath(r.path)
+	home, err := r.realpath(r.path)
 	if err != nil {
 		return spot{}, osError(err, "realpath", r.path)
 	}
 	var at spot
-	at.real, err = realpath(path)
+	at.real, err = r.realpath(path)
 	if errors.Is(err, fs.ErrNotExist) && path != r.path {
 		at.missing = true
 		base := filepath.Base(path)
 		path = filepath.Dir(path)
-		at.real, err = realpath(path)
+		at.real, err = r.realpath(path)
 		at.real = filepath.Join(at.real, base)
 	}
 	if err != nil {

@@ -59,13 +59,13 @@ func (r *root) enter(at spot) (*place, error) {
 // and nothing outside even if symbolic links lead there. The new directories
 // are on the device when it returns.
 func (r *root) makeDirs(path string) error {
-	home, err := realpath(r.path)
+	home, err := r.realpath(r.path)
 	if err != nil {
 		return osError(err, "mkdir", path)
 	}
 	prefix, missing := path, []string(nil)
-	real, err := realpath(prefix)
-	for ; errors.Is(err, fs.ErrNotExist) && prefix != r.path; real, err = realpath(prefix) {
+	real, err := r.realpath(prefix)
+	for ; errors.Is(err, fs.ErrNotExist) && prefix != r.path; real, err = r.realpath(prefix) {
 		missing = append(missing, filepath.Base(prefix))
 		prefix = filepath.Dir(prefix)
 	}
@@ -76,7 +76,7 @@ func (r *root) makeDirs(path string) error {
 		return errSymlink
 	}
 	if len(missing) == 0 {
-		if info, err := os.Stat(real); err != nil || !info.IsDir() {
+		if info, err := os.Stat(r.reach(real)); err != nil || !info.IsDir() {
 			return osError(syscall.EEXIST, "mkdir", path)
 		}
 		return nil
@@ -138,7 +138,7 @@ func (j *jail) workdir(v any) (string, error) {
 
 // makeWorkdir makes a working directory unless it is there.
 func (j *jail) makeWorkdir(path string) error {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
+	if info, err := os.Stat(j.workspace.reach(path)); err == nil && info.IsDir() {
 		return nil
 	}
 	return j.workspace.makeDirs(path)

@@ -6,11 +6,8 @@ import (
 )
 
 // rename moves the file at one place to another, also between two open
-// directories.
+// directories. It says the kernel's own about a directory that is in the way.
 func rename(from, to *place) error {
-	if from.dir == to.dir {
-		return from.dir.Rename(from.base, to.base)
-	}
 	a, err := from.dir.Open(".")
 	if err != nil {
 		return err

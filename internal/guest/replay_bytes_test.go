@@ -26,7 +26,7 @@ var described = map[string]func() [][]byte{
 	`00800001\n + 2 MiB`:              func() [][]byte { return one(append([]byte("00800001\n"), make([]byte, 2<<20)...)) },
 	`00800000\n + 1000 bytes`:         func() [][]byte { return one(append([]byte("00800000\n"), make([]byte, 1000)...)) },
 	`0000ffff\n + 60,000 bytes`:       func() [][]byte { return one(append([]byte("0000ffff\n"), make([]byte, 60000)...)) },
-	"an x field with the bytes ff fe": func() [][]byte { return one([]byte("0000001b\n{\"op\":\"healthz\",\"x\":\"\xff\xfe\"}")) },
+	"an x field with the bytes ff fe": func() [][]byte { return one(wire.AppendFrame(nil, []byte("{\"op\":\"healthz\",\"x\":\"\xff\xfe\"}"))) },
 	"all but the last 5 bytes of an execute frame": func() [][]byte {
 		b := request(wire.OpExecute, object{"command": "touch", "args": []string{"half-a-frame"}})
 		return one(b[:len(b)-5])

@@ -21,6 +21,7 @@ type fact struct {
 // facts are those that matter, by recording. What a write leaves behind beside
 // its target is looked for after each.
 var facts = map[string][]fact{
+	"good-frame-then-garbage-same-segment":  {{name: "garbage-ran", absent: true, waits: true}},
 	"garbage-during-running-execute":        {{name: "survived-garbage", waits: true}},
 	"unauthorized-execute":                  {{name: "ran-unauthorized", absent: true}},
 	"unauthorized-write-file":               {{name: "unauth.txt", absent: true}},

@@ -23,7 +23,7 @@ const (
 	// longestPause is what a longer one is cut to.
 	longestPause = 1000.0
 	// replayWait is how long a replay waits for what a recording has.
-	replayWait = 4 * time.Second
+	replayWait = 30 * time.Second
 )
 
 // A replay plays the host's side of a recording against a guest. Whatever the
@@ -43,6 +43,7 @@ type replayLine struct {
 	conn     *net.TCPConn
 	closed   chan struct{} // by the guest, altogether
 	writers  sync.WaitGroup
+	written  chan struct{} // closed when all has been written so far; nil before
 
 	mu      sync.Mutex
 	got     answer
@@ -89,8 +90,12 @@ func (p *replay) play() []string {
 					last = max(last, s.Ms)
 				}
 			}
+			if l.recorded.End.Ms < a.ms {
+				last = max(last, l.recorded.End.Ms)
+			}
 			l.await(a.ms)
 		}
+		p.compare(now) // to learn what placeholders stand for
 		if gap := a.ms - last; gap >= noticeable {
 			pause(min(gap, longestPause))
 		}
@@ -100,14 +105,21 @@ func (p *replay) play() []string {
 	for _, l := range p.r.Lines {
 		p.finish(ctx, p.lines[l.ID])
 	}
+	return append(p.diffs, p.compare(now)...)
+}
+
+// compare compares what has come so far on all lines.
+func (p *replay) compare(now int64) (diffs []string) {
 	for _, l := range p.r.Lines {
 		if line := p.lines[l.ID]; line != nil {
+			line.mu.Lock()
 			for _, d := range p.b.compare(p.r, l, &line.got, now) {
-				p.diff(l, "%s", d)
+				diffs = append(diffs, "["+l.ID+"] "+d)
 			}
+			line.mu.Unlock()
 		}
 	}
-	return p.diffs
+	return diffs
 }
 
 func (p *replay) diff(l *recordedLine, format string, args ...any) {
@@ -174,7 +186,8 @@ func (l *replayLine) read() {
 	}
 }
 
-// await waits until what was received before that moment has been received.
+// await waits until what was received before that moment has been received, and
+// the line has ended if it had.
 func (l *replayLine) await(ms float64) {
 	before := *l.recorded
 	before.Received = slices.DeleteFunc(slices.Clone(before.Received), func(s recordedStep) bool { return s.Ms >= ms })
@@ -184,11 +197,11 @@ func (l *replayLine) await(ms float64) {
 		l.mu.Lock()
 		there := len(l.got.frames) >= len(want.frames)
 		for kind, text := range want.text {
-			there = there && (len(l.got.text[kind]) >= len(text) || shortened.MatchString(text))
+			there = there && (len(l.got.text[kind]) >= len(text) || text == remark || shortened.MatchString(text))
 		}
 		changed := l.changed
 		l.mu.Unlock()
-		if there {
+		if there && (l.recorded.End.By != "peer" || l.recorded.End.Ms >= ms) {
 			return
 		}
 		select {
@@ -204,6 +217,9 @@ func (l *replayLine) await(ms float64) {
 // send sends a step and the steps that went with it.
 func (p *replay) send(l *replayLine, i int) error {
 	steps := l.recorded.Sent
+	if steps[i].Event != "" && l.written != nil {
+		<-l.written
+	}
 	switch steps[i].Event {
 	case "half-close (FIN)":
 		return l.conn.CloseWrite()
@@ -228,7 +244,13 @@ func (p *replay) send(l *replayLine, i int) error {
 	if i+1 < len(steps) && steps[i+1].Event == "half-close (FIN)" && steps[i+1].Ms-steps[i].Ms < 1 {
 		cork(l.conn) // the end goes with the request, in one segment
 	}
+	before, done := l.written, make(chan struct{})
+	l.written = done
 	l.writers.Go(func() { // what nobody reads does not hold up the replay
+		defer close(done)
+		if before != nil {
+			<-before
+		}
 		for _, piece := range pieces {
 			if _, err := l.conn.Write(piece); err != nil {
 				return

@@ -128,16 +128,17 @@ func lookPath(command, dir string, env []string) (string, error) {
 	var denied error = syscall.ENOENT
 	for _, folder := range filepath.SplitList(list) {
 		path := filepath.Join(folder, command)
+		seen := path
 		if !filepath.IsAbs(path) {
-			path = filepath.Join(dir, path)
+			path, seen = "./"+path, filepath.Join(dir, path) // the program starts in dir
 		}
-		info, err := os.Stat(path)
+		info, err := os.Stat(seen)
 		switch {
 		case err != nil:
 			if errors.Is(err, syscall.EACCES) {
 				denied = syscall.EACCES
 			}
-		case info.IsDir() || !executable(path):
+		case info.IsDir() || !executable(seen):
 			denied = syscall.EACCES
 		default:
 			return path, nil

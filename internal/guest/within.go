@@ -10,17 +10,15 @@ const (
 // within waits for at most d of real time until done reports true, and reports
 // whether it did. It asks often: processes do not say when they are gone.
 func within(d time.Duration, done func() bool) bool {
-	for step := firstNap; ; step = min(step+firstNap, longNap) {
-		if done() {
-			return true
-		}
-		if d <= 0 {
+	end := realTime() + d
+	for step := firstNap; !done(); step = min(step+firstNap, longNap) {
+		left := end - realTime()
+		if left <= 0 {
 			return false
 		}
-		step = min(step, d)
-		nap(step)
-		d -= step
+		nap(min(step, left))
 	}
+	return true
 }
 
 // closed reports whether c is.

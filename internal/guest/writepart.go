@@ -163,7 +163,7 @@ func (c *call) discard(path string) (any, error) {
 		return nil, codePartNotTemp
 	}
 	parent := filepath.Dir(path)
-	if _, err := realpath(parent); errors.Is(err, fs.ErrNotExist) {
+	if _, err := r.realpath(parent); errors.Is(err, fs.ErrNotExist) {
 		return done, nil
 	}
 	at, err := r.resolve(path)

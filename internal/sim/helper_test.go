@@ -36,15 +36,20 @@ type env struct {
 // the test if anything was not modelled.
 func bubble(t *testing.T, cfg sim.Config, f func(*env)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		e := start(t, cfg)
+	bubbleUnchecked(t, cfg, func(e *env) {
 		defer func() {
 			if got := e.Unmodelled(); len(got) > 0 {
-				t.Errorf("not modelled: %q", got)
+				e.Errorf("not modelled: %q", got)
 			}
 		}()
 		f(e)
 	})
+}
+
+// bubbleUnchecked is bubble for tests of what is not modelled.
+func bubbleUnchecked(t *testing.T, cfg sim.Config, f func(*env)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(start(t, cfg)) })
 }
 
 func start(t testing.TB, cfg sim.Config) *env {

@@ -83,7 +83,8 @@ func parseTarget(method string, u *url.URL) (target, *failure) {
 // served finds out why there is no resource, or that there is one.
 func (t target) served(unserved []string) *failure {
 	if t.resource != nil && !slices.Contains(unserved, t.plural) {
-		if t.resource.cluster == (t.namespace != "") {
+		everywhere := t.namespace == "" && (t.verb == "list" || t.verb == "watch")
+		if t.resource.cluster == (t.namespace != "") && !everywhere {
 			return unmodelled("scope of %s in path %s", t.plural, t.path)
 		}
 		return nil

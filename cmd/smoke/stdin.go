@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"io"
+)
+
+// heed returns a reader of r whose Read ends with ctx. Standard input cannot be
+// told to stop: a Read of r that is under way then goes on in its goroutine
+// until r has something, and what it gets is lost.
+func heed(ctx context.Context, r io.Reader) io.Reader { return &heedful{ctx: ctx, r: r} }
+
+type heedful struct {
+	ctx    context.Context
+	r      io.Reader
+	buffer []byte // what the goroutine reads into; nobody else's while it reads
+}
+
+const heedfulBuffer = 64 << 10
+
+func (h *heedful) Read(p []byte) (int, error) {
+	if h.ctx.Err() != nil {
+		return 0, context.Cause(h.ctx)
+	}
+	if h.buffer == nil {
+		h.buffer = make([]byte, heedfulBuffer)
+	}
+	type result struct {
+		n   int
+		err error
+	}
+	buffer := h.buffer[:min(len(p), len(h.buffer))]
+	done := make(chan result, 1)
+	go func() {
+		n, err := h.r.Read(buffer)
+		done <- result{n, err}
+	}()
+	select {
+	case got := <-done:
+		return copy(p, buffer[:got.n]), got.err
+	case <-h.ctx.Done():
+		return 0, context.Cause(h.ctx) // for good: the buffer may still be written to
+	}
+}
