@@ -31,13 +31,14 @@ var anything = []string{"..."}
 // on the client would agree with the client's bugs.
 var allowed = map[string][]string{
 	"":                      {},
-	"k8s":                   {},
-	"transport/wire":        {},
+	"internal/jsontree":     {},
+	"k8s":                   {"internal/jsontree"},
+	"transport/wire":        {"internal/jsontree"},
 	"transport/wiretest":    {"transport/wire"},
-	"transport":             {"transport/wire"},
+	"transport":             {"transport/wire", "internal/jsontree"},
 	"probe":                 {},
 	"lease":                 {"k8s"},
-	"policy":                {"k8s"},
+	"policy":                {"k8s", "internal/jsontree"},
 	"acquire":               {"k8s", "transport/wire", "transport", "probe", "lease", "policy", "internal/podbind"},
 	"workspace":             {"k8s", "transport/wire", "transport", "probe", "lease", "policy", "internal/podbind"},
 	"internal/podbind":      {"k8s"},

@@ -1,12 +1,13 @@
 package k8s
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/sandlot-go/sandlot/internal/jsontree"
 )
 
 // excerptLimit bounds what an error text repeats of another party's words.
@@ -21,11 +22,10 @@ func without(s, secret string) string {
 		return s
 	}
 	quoted := strconv.Quote(secret)
-	forms := []string{secret, quoted[1 : len(quoted)-1]}
-	if b, err := json.Marshal(secret); err == nil {
-		forms = append(forms, string(b[1:len(b)-1]))
-	}
-	for _, form := range forms {
+	inJSON := string(jsontree.AppendString(nil, secret))
+	inJSON = inJSON[1 : len(inJSON)-1]
+	forHTML := strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`).Replace(inJSON) // as Go servers write it
+	for _, form := range []string{secret, quoted[1 : len(quoted)-1], inJSON, forHTML} {
 		s = strings.ReplaceAll(s, form, redacted)
 	}
 	return s

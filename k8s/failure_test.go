@@ -86,7 +86,7 @@ func TestEachPointOfFailure(t *testing.T) {
 		{"the body is a Status", always(201, failure(500, "x")), nil, k8s.Protocol, 201, false, false, nil, "it is a Status, not the object"},
 		{"the body is another kind", always(201, `{"kind":"Pod","metadata":{"name":"a"}}`), nil, k8s.Protocol, 201, false, false, nil, `its kind is "Pod", not SandboxClaim`},
 		{"the body is another object", always(201, claim("b")), nil, k8s.Protocol, 201, false, false, nil, `its name is "b", not a`},
-		{"there is no body", always(204, ""), nil, k8s.Protocol, 204, false, false, nil, "empty"},
+		{"there is no body", always(204, ""), nil, k8s.Protocol, 204, false, false, nil, "not a JSON object"},
 		{"the server overran its time", always(504, failure(504, "ServerTimeout")), nil, k8s.ServerError, 504, false, true, nil, "the server says ServerTimeout"},
 		{"the server failed", always(500, `oh no`), nil, k8s.ServerError, 500, false, true, nil, "-> 500: oh no"},
 		{"the name is taken", always(409, failure(409, "AlreadyExists")), nil, k8s.Exists, 409, true, false, nil, "-> 409"},
@@ -264,6 +264,55 @@ func TestAPostIsNotRepeatedOnADeadConnection(t *testing.T) {
 		<-served
 	})
 }
+
+// Whether anything can have arrived is only certain at the two ends: before there
+// is a connection, and before the header has been handed to it whole. Between
+// them, a request that is given up is still being written.
+func TestARequestThatIsStuckInItsHeader(t *testing.T) {
+	long := func(c *k8s.Config) {
+		c.RequestTimeout = time.Second
+		c.Token = func(context.Context) (string, error) { return strings.Repeat("x", 32<<10), nil }
+	}
+	for _, c := range []struct {
+		why        string
+		conn       func() net.Conn
+		kind       k8s.Kind
+		notApplied bool
+	}{
+		{"the peer does not read on", func() net.Conn { return stuckConn{} }, k8s.Timeout, false},
+		{"the peer is gone before the end of it", func() net.Conn { return goneConn{} }, k8s.Unreachable, true},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client, _ := serve(t, hang, long, func(cfg *k8s.Config) {
+					cfg.DialContext = func(context.Context, string, string) (net.Conn, error) { return c.conn(), nil }
+				})
+				if e := apiError(t, post(t.Context(), client), c.kind); e.NotApplied != c.notApplied {
+					t.Errorf("NotApplied = %v, want %v", e.NotApplied, c.notApplied)
+				}
+				time.Sleep(3 * time.Second) // the connections come to their end
+			})
+		})
+	}
+}
+
+// A stuckConn takes nothing for two seconds, and then fails.
+type stuckConn struct{ net.Conn }
+
+func (stuckConn) Write([]byte) (int, error) {
+	time.Sleep(2 * time.Second)
+	return 0, syscall.ECONNRESET
+}
+func (stuckConn) Read([]byte) (int, error) {
+	time.Sleep(2 * time.Second)
+	return 0, syscall.ECONNRESET
+}
+func (stuckConn) Close() error { return nil }
+
+// A goneConn fails to write, and has nothing to read for two seconds.
+type goneConn struct{ stuckConn }
+
+func (goneConn) Write([]byte) (int, error) { return 0, syscall.EPIPE }
 
 func TestTheCallersEndIsNeverWrapped(t *testing.T) {
 	reason := errors.New("the caller has changed its mind")

@@ -30,14 +30,14 @@ func kubeconfig(t testing.TB, cluster, user fields) []byte {
 	return b
 }
 
-// wrapped is base64 in lines of 76 columns.
+// wrapped is base64 in lines of 76 columns, indented as a YAML block is.
 func wrapped(data []byte) string {
 	s := base64.StdEncoding.EncodeToString(data)
 	var lines []string
 	for len(s) > 76 {
 		lines, s = append(lines, s[:76]), s[76:]
 	}
-	return strings.Join(append(lines, s), "\n") + "\n"
+	return strings.Join(append(lines, s), "\r\n    ") + "\n"
 }
 
 func TestKubeconfigWithEverythingEmbedded(t *testing.T) {

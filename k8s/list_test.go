@@ -128,11 +128,14 @@ func TestPartOfAListIsAnError(t *testing.T) {
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				client, _ := serve(t, c.handle)
+				client, server := serve(t, c.handle)
 				l, err := client.List(t.Context(), k8s.Pods, k8s.ListOptions{})
 				apiError(t, err, c.kind)
 				if l.Items != nil {
 					t.Errorf("a part was returned: %v", l.Items)
+				}
+				if n := len(server.requests()); n > 2 {
+					t.Errorf("%d pages were asked for, want at most 2", n)
 				}
 			})
 		})
@@ -146,24 +149,19 @@ func TestPartOfAListIsAnError(t *testing.T) {
 }
 
 func TestAllPagesTogetherAreBounded(t *testing.T) {
-	for extra, ok := range map[int]bool{0: true, 1: false} {
+	const limit = 1000 // of one page; 4000 of all
+	for last, ok := range map[int]bool{800: true, 801: false} {
 		synctest.Test(t, func(t *testing.T) {
-			const limit = 1000
 			client, _ := serve(t, func(n int, w http.ResponseWriter, _ *http.Request) {
-				switch {
-				case n < 4:
-					reply(w, 200, padded(pods("t"+strconv.Itoa(n), "a"), limit))
-				case n == 4 && !ok:
-					reply(w, 200, padded(pods("t4", "a"), limit))
-				case n == 4:
-					reply(w, 200, padded(pods("", "a"), limit))
-				default:
-					reply(w, 200, pods("", "a"))
+				if n < 5 {
+					reply(w, 200, padded(pods("t"+strconv.Itoa(n), "a"), 800))
+					return
 				}
+				reply(w, 200, padded(pods("", "a"), last))
 			}, func(c *k8s.Config) { c.MaxListBytes = limit })
 			l, err := client.List(t.Context(), k8s.Pods, k8s.ListOptions{})
-			if ok && (err != nil || len(l.Items) != 4) || !ok && k8s.KindOf(err) != k8s.TooLarge {
-				t.Errorf("%d bytes over: got %d items, %v", extra, len(l.Items), err)
+			if ok && (err != nil || len(l.Items) != 5) || !ok && k8s.KindOf(err) != k8s.TooLarge {
+				t.Errorf("with %d bytes in all: got %d items, %v", 3200+last, len(l.Items), err)
 			}
 		})
 	}

@@ -1,12 +1,11 @@
 package k8s
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
+
+	"github.com/sandlot-go/sandlot/internal/jsontree"
 )
 
 // An Object is a decoded JSON object. Numbers that came from a server are
@@ -16,20 +15,9 @@ type Object map[string]any
 
 // ParseObject decodes one JSON object and refuses anything else.
 func ParseObject(data []byte) (Object, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	var m map[string]any
-	if err := d.Decode(&m); err != nil {
-		if errors.Is(err, io.EOF) {
-			return nil, errors.New("k8s: not a JSON object: empty")
-		}
+	m, err := jsontree.ParseObject(data)
+	if err != nil {
 		return nil, fmt.Errorf("k8s: not a JSON object: %w", err)
-	}
-	if m == nil {
-		return nil, errors.New("k8s: not a JSON object: null")
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("k8s: not a JSON object: something follows it")
 	}
 	return m, nil
 }

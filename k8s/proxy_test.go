@@ -3,6 +3,7 @@ package k8s_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -87,14 +88,14 @@ func TestAProxySeesNeitherTokenNorRequest(t *testing.T) {
 		saw = append(saw, r.Method+" "+r.Host+" "+r.Header.Get("Authorization"))
 		up, err := net.Dial("tcp", r.Host)
 		if err != nil {
-			http.Error(w, err.Error(), 502)
+			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
 		}
-		w.WriteHeader(200)
 		down, _, err := w.(http.Hijacker).Hijack()
 		if err != nil {
 			panic(err)
 		}
+		io.WriteString(down, "HTTP/1.1 200 Connection established\r\n\r\n")
 		var wg sync.WaitGroup
 		for _, way := range [][2]net.Conn{{up, down}, {down, up}} {
 			wg.Go(func() {

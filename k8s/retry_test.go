@@ -114,7 +114,7 @@ func after429s(n int, retryAfter string) func(int, http.ResponseWriter, *http.Re
 		if retryAfter != "" {
 			w.Header().Set("Retry-After", retryAfter)
 		}
-		http.Error(w, "Too many requests, please try again later.", 429)
+		http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
 	}
 }
 

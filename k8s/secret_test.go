@@ -83,7 +83,7 @@ func TestAnEchoedTokenIsCutOut(t *testing.T) {
 			"in a Status":   always(500, string(inJSON)),
 			"in other JSON": always(500, string(other)),
 			"in text": func(_ int, w http.ResponseWriter, _ *http.Request) {
-				http.Error(w, strings.Repeat("x", 2040)+token, 502)
+				http.Error(w, strings.Repeat("x", 2040)+token, http.StatusBadGateway)
 			},
 			"in a page": func(_ int, w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "text/html")

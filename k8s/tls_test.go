@@ -5,12 +5,14 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/sandlot-go/sandlot/k8s"
 )
@@ -101,10 +103,17 @@ func TestACAFileIsReadAgainWhenItChanges(t *testing.T) {
 	var current atomic.Pointer[tls.Certificate]
 	current.Store(&oldCert)
 	var connections atomic.Int64
+	closed := make(chan struct{}, 10)
 	_, _, cfg := serveTLS(t, always(200, claim("a")), withCertificate(func() *tls.Certificate {
 		connections.Add(1)
 		return current.Load()
-	}))
+	}), func(s *httptest.Server) {
+		s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+			if state == http.StateClosed {
+				closed <- struct{}{}
+			}
+		}
+	})
 	file := filepath.Join(t.TempDir(), "ca.crt")
 	write(t, file, string(old.pem()))
 	cfg.CA, cfg.CAFile = nil, file
@@ -133,10 +142,19 @@ func TestACAFileIsReadAgainWhenItChanges(t *testing.T) {
 	write(t, file, string(next.pem()))
 	ask("with the new CA", 3)
 
-	// What was connected under the old CA is not used under the new one.
+	// What was connected under the old CA is neither used nor kept under the new
+	// one. Three connections have been closed: the first by hand, and two whose
+	// handshake failed.
 	write(t, file, string(old.pem()))
 	if err := get(t.Context(), client); k8s.KindOf(err) != k8s.Unreachable {
 		t.Errorf("a connection that the CA no longer vouches for was used: %v", err)
+	}
+	for range 4 {
+		select {
+		case <-closed:
+		case <-time.After(5 * time.Second):
+			t.Fatal("a connection that the CA no longer vouches for is kept")
+		}
 	}
 }
 

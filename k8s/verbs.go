@@ -1,13 +1,13 @@
 package k8s
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"strings"
+
+	"github.com/sandlot-go/sandlot/internal/jsontree"
 )
 
 // Get reads an object.
@@ -73,15 +73,14 @@ type PatchOp struct {
 	Value any    // of add, replace and test; nil is null
 }
 
-// MarshalJSON writes the members that the operation has, and no others.
-func (p PatchOp) MarshalJSON() ([]byte, error) {
-	m := []any{p.Op, p.Path}
-	format := `{"op":%s,"path":%s}`
+// member is the operation with the members that it has, and no others.
+func (p PatchOp) member() (map[string]any, error) {
+	m := map[string]any{"op": p.Op, "path": p.Path}
 	switch p.Op {
 	case "add", "replace", "test":
-		m, format = append(m, p.Value), `{"op":%s,"path":%s,"value":%s}`
+		m["value"] = p.Value
 	case "move", "copy":
-		m, format = append(m, p.From), `{"op":%s,"path":%s,"from":%s}`
+		m["from"] = p.From
 	case "remove":
 	default:
 		return nil, fmt.Errorf("k8s: %q is no operation of a JSON patch", clip(p.Op, 100))
@@ -91,14 +90,7 @@ func (p PatchOp) MarshalJSON() ([]byte, error) {
 			return nil, fmt.Errorf("k8s: %q is no JSON pointer, which begins with a slash", clip(pointer, 300))
 		}
 	}
-	for i, v := range m {
-		b, err := encode(v)
-		if err != nil {
-			return nil, err
-		}
-		m[i] = b
-	}
-	return fmt.Appendf(nil, format, m...), nil
+	return m, nil
 }
 
 // JSONPatch changes an object by operations that all hold or none. If a test
@@ -113,7 +105,13 @@ func (c *Client) JSONPatch(ctx context.Context, r Resource, name string, ops []P
 	if len(ops) == 0 {
 		return nil, q.notSent(errors.New("k8s: the patch has no operations"))
 	}
-	if err := q.write("application/json-patch+json", ops); err != nil {
+	members := make([]any, len(ops))
+	for i, op := range ops {
+		if members[i], err = op.member(); err != nil {
+			return nil, q.notSent(err)
+		}
+	}
+	if err := q.write("application/json-patch+json", members); err != nil {
 		return nil, err
 	}
 	return c.object(ctx, q, name)
@@ -269,13 +267,10 @@ func (q *call) broken(r reply, err error) *APIError {
 	return e
 }
 
-// encode is json.Marshal without the escapes that only HTML needs.
-func encode(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+func encode(v any) ([]byte, error) {
+	b, err := jsontree.Append(nil, v)
+	if err != nil {
 		return nil, fmt.Errorf("k8s: the body cannot be encoded: %w", err)
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return b, nil
 }

@@ -51,7 +51,7 @@ func TestWhatEachVerbSends(t *testing.T) {
 		}, claim("a"), request{
 			Method: "PATCH", Path: claimsPath + "/a", Query: strict, Header: http.Header{"Content-Type": {"application/json-patch+json"}},
 			Body: `[{"op":"test","path":"/metadata/uid","value":"u<"},{"op":"remove","path":"/b"},{"op":"add","path":"/c","value":null},` +
-				`{"op":"move","path":"/e","from":"/d"},{"op":"replace","path":"","value":{"z":1}}]`,
+				`{"from":"/d","op":"move","path":"/e"},{"op":"replace","path":"","value":{"z":1}}]`,
 		}},
 
 		{"Delete without options has no body", func(t *testing.T, c *k8s.Client) (k8s.Object, error) {

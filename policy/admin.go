@@ -26,6 +26,10 @@ func adminDocument(item k8s.Object, index int, d direction, kind string) documen
 		doc.problem = "spec is not an object"
 		return doc
 	}
+	if field := unknownField(spec, "priority", "subject", "ingress", "egress"); field != "" {
+		doc.problem = fmt.Sprintf("spec has a field %s that is not known", field)
+		return doc
+	}
 	subject, ok := objectOf(spec["subject"])
 	if !ok {
 		doc.problem = "spec.subject is not an object"
@@ -112,6 +116,9 @@ func readAdminRule(v any, d direction, s scope) rule {
 
 // readAdminPeers reads the peers and ports of a rule, whatever its action is.
 func readAdminPeers(m map[string]any, d direction, s scope) rule {
+	if field := unknownField(m, "name", "action", "ports", d.peers); field != "" {
+		return rule{problems: []string{fmt.Sprintf("the rule has a field %s that is not known", field)}}
+	}
 	peers, ok := listField(m, d.peers)
 	if !ok || len(peers) == 0 {
 		return rule{problems: []string{d.peers + " is not a list of peers"}}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -44,7 +45,7 @@ func readCiliumRule(v any, d direction, s scope) rule {
 	fields := ciliumPeerFields(d)
 	requires := d.peers + "Requires"
 	if field := unknownField(m, append([]string{"toPorts", "icmps", "authentication", requires}, fields...)...); field != "" {
-		return rule{problems: []string{fmt.Sprintf("the rule has a field %q that is not known", excerpt(field, 40))}}
+		return rule{problems: []string{fmt.Sprintf("the rule has a field %s that is not known", field)}}
 	}
 	var out rule
 	var peers []peer
@@ -131,7 +132,7 @@ func readEndpoints(v any, at string, s scope) peer {
 	}
 	if m, ok := objectOf(v); ok {
 		if labels, ok := objectOf(m["matchLabels"]); ok {
-			for key := range labels {
+			for _, key := range slices.Sorted(maps.Keys(labels)) {
 				if source, name, found := strings.Cut(key, ":"); found && source == "reserved" {
 					return peer{kind: peerEntity, name: name, text: at + " entity " + excerpt(name, 40)}
 				}
@@ -208,7 +209,7 @@ func readCiliumPorts(m map[string]any, names portNames) (accesses []grant, probl
 			continue
 		}
 		if field := unknownField(entry, "ports", "rules", "serverNames", "terminatingTLS", "originatingTLS", "listener"); field != "" {
-			problems = append(problems, fmt.Sprintf("toPorts[%d] has a field %q that is not known", i, excerpt(field, 40)))
+			problems = append(problems, fmt.Sprintf("toPorts[%d] has a field %s that is not known", i, field))
 			continue
 		}
 		access, problem := readCiliumAccess(entry, names)
@@ -236,11 +237,15 @@ func readCiliumAccess(entry map[string]any, names portNames) (grant, string) {
 			return grant{}, "a port is not an object"
 		}
 		if field := unknownField(port, "port", "endPort", "protocol"); field != "" {
-			return grant{}, fmt.Sprintf("a port has a field %q that is not known", excerpt(field, 40))
+			return grant{}, fmt.Sprintf("a port has a field %s that is not known", field)
 		}
 		protos, ok := ciliumProtocols(port["protocol"])
 		if !ok {
 			out.ports.unknown = fmt.Sprintf("protocol %s is not known", jsonText(port["protocol"]))
+			continue
+		}
+		if _, isText := port["port"].(string); !isText && present(port, "port") {
+			out.ports.unknown = fmt.Sprintf("port %s is not a text", jsonText(port["port"]))
 			continue
 		}
 		readPort(port, protos, names, &out.ports)

@@ -7,9 +7,9 @@ import "fmt"
 func judgeIngress(j sourceJudge, p policies, engine Engine, port int) outcome {
 	out := outcome{culprit: -1}
 	covered := false
-	var sure, maybe addrSet
+	var blocks addrSet
 	for _, doc := range p.documents(engine, ingress, j.pod.Namespace) {
-		e, covers := j.examine(doc, port, &sure, &maybe)
+		e, covers := j.examine(doc, port, &blocks)
 		covered = covered || covers
 		out.examined = append(out.examined, e)
 	}
@@ -18,7 +18,7 @@ func judgeIngress(j sourceJudge, p policies, engine Engine, port int) outcome {
 }
 
 // examine judges one document and reports whether it counts as one that denies ingress.
-func (j sourceJudge) examine(doc document, port int, sure, maybe *addrSet) (e Examined, covers bool) {
+func (j sourceJudge) examine(doc document, port int, blocks *addrSet) (e Examined, covers bool) {
 	e = Examined{Kind: doc.kind, Name: doc.name}
 	if doc.yields() {
 		e.Verdict, e.Detail = NotIngressScoped, yieldsText
@@ -38,9 +38,9 @@ func (j sourceJudge) examine(doc document, port int, sure, maybe *addrSet) (e Ex
 		return e, false
 	}
 	if selected == unknown {
-		sure = maybe
+		blocks = new(addrSet)
 	}
-	worst := j.judgeRules(doc, port, sure, maybe)
+	worst := j.judgeRules(doc, port, blocks)
 	worst.verdict = min(worst.verdict, selected)
 	e.Rule, e.Peer, e.Detail = worst.rule, worst.peer, worst.detail
 	switch worst.verdict {
@@ -67,22 +67,20 @@ func (j sourceJudge) examine(doc document, port int, sure, maybe *addrSet) (e Ex
 
 // judgeRules returns the most open of a document's rules. The blocks of all documents before it count too: it does not matter
 // over how many policies the address space is spread.
-func (j sourceJudge) judgeRules(doc document, port int, sure, maybe *addrSet) finding {
+func (j sourceJudge) judgeRules(doc document, port int, blocks *addrSet) finding {
 	worst := finding{verdict: no}
-	wasWide := sure.wide()
-	wasMaybe := sure.plus(*maybe).wide()
+	wasWide := blocks.wide()
 	for i, v := range doc.rules {
-		at := fmt.Sprintf("%s[%d]", doc.at, i)
-		f := j.judgeRule(doc.readRule(v, ingress, j.pod), port, sure, maybe)
-		if !wasWide && sure.wide() && f.verdict < yes {
-			f, wasWide = finding{verdict: yes, detail: wideText(*sure)}, true
-		}
-		if !wasMaybe && f.verdict < unknown && sure.plus(*maybe).wide() {
-			f, wasMaybe = finding{verdict: unknown, detail: wideText(sure.plus(*maybe)) + ", if the rule is about this port"}, true
+		f := j.judgeRule(doc.readRule(v, ingress, j.pod), port, blocks)
+		if !wasWide && blocks.wide() {
+			wasWide = true
+			if f.verdict < yes {
+				f = finding{verdict: yes, detail: wideText(*blocks)}
+			}
 		}
 		if f.verdict > worst.verdict {
 			worst = f
-			worst.rule = at
+			worst.rule = fmt.Sprintf("%s[%d]", doc.at, i)
 		}
 	}
 	return worst

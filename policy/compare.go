@@ -48,7 +48,7 @@ func compareNamed(want, live k8s.Object) *difference {
 	if !equal(wantRules, liveRules) {
 		return differs("spec.egress", wantSpec["egress"], liveSpec["egress"])
 	}
-	if field := foreignField(liveSpec, cilium); field != "" {
+	if field, ok := foreignField(liveSpec, cilium); ok {
 		return &difference{"spec." + field, fmt.Sprintf("spec.%s is %s and should not be there", field, jsonText(liveSpec[field]))}
 	}
 	for _, owner := range want.List("metadata", "ownerReferences") {
@@ -60,9 +60,9 @@ func compareNamed(want, live k8s.Object) *difference {
 }
 
 // foreignField returns a field of the spec that no translation has and that may change what it does.
-func foreignField(spec map[string]any, cilium bool) string {
+func foreignField(spec map[string]any, cilium bool) (field string, ok bool) {
 	if !cilium {
-		return unknownField(spec, "podSelector", "policyTypes", "ingress", "egress")
+		return strayField(spec, "podSelector", "policyTypes", "ingress", "egress")
 	}
 	inert := []string{"endpointSelector", "egress", "description", "labels"}
 	for _, field := range []string{"ingress", "ingressDeny", "egressDeny"} {
@@ -73,7 +73,7 @@ func foreignField(spec map[string]any, cilium bool) string {
 	if m, ok := objectOf(spec["enableDefaultDeny"]); ok && unknownField(m, "egress", "ingress") == "" && (m["egress"] == nil || m["egress"] == true) {
 		inert = append(inert, "enableDefaultDeny")
 	}
-	return unknownField(spec, inert...)
+	return strayField(spec, inert...)
 }
 
 // canonicalBlocks returns rules with the CIDRs of their blocks in canonical form.

@@ -59,7 +59,7 @@ func coreDocument(item k8s.Object, index int, d direction, namespace string) doc
 		return doc
 	}
 	if field := unknownField(spec, "podSelector", "policyTypes", "ingress", "egress"); field != "" {
-		doc.problem = fmt.Sprintf("spec has a field %q that is not known", excerpt(field, 40))
+		doc.problem = fmt.Sprintf("spec has a field %s that is not known", field)
 		return doc
 	}
 	rules, ok := listField(spec, d.name)
@@ -143,7 +143,7 @@ func appendCilium(docs []document, doc document, v any, d direction, at string) 
 	}
 	if field := unknownField(spec, "endpointSelector", "nodeSelector", "ingress", "ingressDeny", "egress", "egressDeny",
 		"enableDefaultDeny", "labels", "description", "log"); field != "" {
-		return broken("a spec has a field %q that is not known", excerpt(field, 40))
+		return broken("a spec has a field %s that is not known", field)
 	}
 	if present(spec, "nodeSelector") {
 		if present(spec, "endpointSelector") {

@@ -81,7 +81,7 @@ func (a admission) ruleProblem(v any) string {
 		return "is not an object"
 	}
 	if field := unknownField(m, "toFQDNs", "toEndpoints", "toPorts"); field != "" {
-		return "has " + excerpt(field, 40)
+		return "has " + field
 	}
 	if present(m, "toFQDNs") == present(m, "toEndpoints") {
 		return "has not exactly one of toFQDNs and toEndpoints"

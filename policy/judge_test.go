@@ -165,7 +165,7 @@ func TestIngressJudgesMeaning(t *testing.T) {
 		{"several in one policy are", policy.Ingress{}, nil, policies{peers("x", eighths(false))}, "port-open", "add up to more than"},
 		{"and so they are over two policies", policy.Ingress{}, nil, policies{peers("x", eighths(true)), peers("y", `{"ipBlock":{"cidr":"17.0.0.0/8"}}`)}, "port-open", "NetworkPolicy"},
 		{"blocks on another port do not count", policy.Ingress{}, nil, policies{np("x", `"policyTypes":["Ingress"],"ingress":[{"from":[{"ipBlock":{"cidr":"0.0.0.0/0"}}],"ports":[{"port":80}]}]`)}, "", ""},
-		{"blocks on a port that is not known may", policy.Ingress{}, nil, policies{np("x", `"policyTypes":["Ingress"],"ingress":[{"from":[{"ipBlock":{"cidr":"0.0.0.0/0"}}],"ports":[{"protocol":"tcp"}]}]`)}, "not-evaluable", "if the rule is about this port"},
+		{"blocks on a port that is not known may", policy.Ingress{}, nil, policies{np("x", `"policyTypes":["Ingress"],"ingress":[{"from":[{"ipBlock":{"cidr":"0.0.0.0/0"}}],"ports":[{"protocol":"tcp"}]}]`)}, "not-evaluable", "tcp"},
 		{"half of IPv6", policy.Ingress{}, nil, policies{cnp("x", `"ingress":[{"fromCIDR":["2000::/3"]}]`)}, "port-open", "add up"},
 		{"a provider's network of IPv6", policy.Ingress{}, nil, policies{cnp("x", `"ingress":[{"fromCIDR":["2001:db8::/32"]}]`)}, "", ""},
 		{"all of IPv4 as mapped addresses", policy.Ingress{}, nil, policies{peers("x", `{"ipBlock":{"cidr":"::ffff:0:0/96"}}`)}, "port-open", "add up"},

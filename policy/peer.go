@@ -78,7 +78,7 @@ func readCoreRule(v any, d direction, s scope) rule {
 		return rule{problems: []string{"the rule is not an object"}}
 	}
 	if field := unknownField(m, d.peers, "ports"); field != "" {
-		return rule{problems: []string{fmt.Sprintf("the rule has a field %q that is not known", excerpt(field, 40))}}
+		return rule{problems: []string{fmt.Sprintf("the rule has a field %s that is not known", field)}}
 	}
 	ports := readCorePorts(m, s.ports)
 	peers, ok := listField(m, d.peers)
@@ -106,7 +106,7 @@ func readCorePeer(v any, at string, s scope) peer {
 		return opaque("is not an object")
 	}
 	if field := unknownField(m, "ipBlock", "namespaceSelector", "podSelector"); field != "" {
-		return opaque("has a field %q that is not known", excerpt(field, 40))
+		return opaque("has a field %s that is not known", field)
 	}
 	_, byPod := m["podSelector"]
 	_, byNamespace := m["namespaceSelector"]
@@ -149,7 +149,7 @@ func readBlock(v any, text, at string) peer {
 		return opaque("is not an object")
 	}
 	if field := unknownField(m, "cidr", "except"); field != "" {
-		return opaque("has %s, and what that holds is not known here", excerpt(field, 40))
+		return opaque("has %s, and what that holds is not known here", field)
 	}
 	cidr, _ := m["cidr"].(string)
 	block, err := parseCIDR(cidr)

@@ -217,7 +217,7 @@ func readCorePorts(rule map[string]any, names portNames) portReading {
 			continue
 		}
 		if field := unknownField(entry, "protocol", "port", "endPort"); field != "" {
-			out.unknown = fmt.Sprintf("an entry of ports has a field %q that is not known", field)
+			out.unknown = fmt.Sprintf("an entry of ports has a field %s that is not known", field)
 			continue
 		}
 		protocol := "TCP"
@@ -234,7 +234,7 @@ func readCorePorts(rule map[string]any, names portNames) portReading {
 	return out
 }
 
-// readPort adds the port of an entry. Port 0 is every port: Cilium says so, and no server stores it for the others.
+// readPort adds the port of an entry, which Cilium writes as a text. Port 0 is every port: Cilium says so, and no server stores it for the others.
 func readPort(entry map[string]any, protos []proto, names portNames, out *portReading) {
 	add := func(r span) {
 		for _, p := range protos {

@@ -10,7 +10,7 @@ import (
 	"github.com/sandlot-go/sandlot/policy"
 )
 
-const trials = 4000
+const trials = 1000
 
 // judge answers both questions for the pod.
 func judge(t testing.TB, manifest k8s.Object, p policy.Policies) (out, in policy.Refusal) {
@@ -65,7 +65,7 @@ func TestMorePolicyNeverPassesMore(t *testing.T) {
 			}
 		}
 	}
-	if passes < trials/10 || refusals < trials/10 {
+	if passes < trials/20 || refusals < trials/10 {
 		t.Errorf("%d passes and %d refusals: one of them hardly occurs, so that nothing was shown", passes, refusals)
 	}
 }
@@ -190,7 +190,7 @@ func TestPassesAreNoMoreOpen(t *testing.T) {
 			}
 		}
 	}
-	if open < 100 || compared-open < 100 {
+	if open < 50 || compared-open < 50 {
 		t.Errorf("%d of %d connections were open: one answer hardly occurs", open, compared)
 	}
 }
@@ -214,7 +214,7 @@ func TestClosedPortIsClosedToSiblings(t *testing.T) {
 			t.Errorf("the port passes and is open to a sibling: %s\npolicies %s", got.Ingress.Text, text(p))
 		}
 	}
-	if passed < 50 {
+	if passed < 20 {
 		t.Errorf("only %d states passed", passed)
 	}
 }
@@ -235,7 +235,7 @@ func TestImplicationIsSound(t *testing.T) {
 		}
 	}
 	implied := 0
-	for seed := range uint64(20000) {
+	for seed := range uint64(5000) {
 		g := newGenerator(seed)
 		inner, outer := g.selector(keys, values), g.selector(keys, values)
 		got, ok := policy.Implies(inner, outer)
@@ -253,7 +253,7 @@ func TestImplicationIsSound(t *testing.T) {
 			}
 		}
 	}
-	if implied < 1000 {
+	if implied < 300 {
 		t.Errorf("only %d pairs were inside each other", implied)
 	}
 }
@@ -286,7 +286,7 @@ func TestSetArithmetic(t *testing.T) {
 	within := func(list [][2]int, port int) bool {
 		return slices.ContainsFunc(list, func(s [2]int) bool { return s[0] <= port && port <= s[1] })
 	}
-	for range 3000 {
+	for range 1000 {
 		a, b := prefixes(), prefixes()
 		for range 20 {
 			addr := netip.AddrFrom4([4]byte{10, byte(r.IntN(3)), byte(r.IntN(5)), byte(r.IntN(256))})

@@ -110,9 +110,8 @@ func (j sourceJudge) siblingLabel(key string) (string, bool, bool) {
 	return value, ok, true
 }
 
-// judgeRule reports whether a rule opens the agent's port, and adds the blocks it admits there to sure, or to maybe when it is
-// not certain that the rule is about that port.
-func (j sourceJudge) judgeRule(r rule, port int, sure, maybe *addrSet) finding {
+// judgeRule reports whether a rule opens the agent's port, and adds the blocks that it admits there to blocks.
+func (j sourceJudge) judgeRule(r rule, port int, blocks *addrSet) finding {
 	worst := finding{verdict: no}
 	raise := func(verdict tri, g grant, detail string) {
 		if verdict > worst.verdict {
@@ -120,26 +119,19 @@ func (j sourceJudge) judgeRule(r rule, port int, sure, maybe *addrSet) finding {
 		}
 	}
 	for _, g := range r.grants {
-		covers := triOf(g.ports.ports.contains(protoTCP, port))
-		why := ""
-		if covers == no && g.ports.unknown != "" {
-			covers, why = unknown, g.ports.unknown
+		covers := g.ports.ports.contains(protoTCP, port)
+		if g.ports.unknown != "" {
+			// A port that cannot be read is not let pass, whoever the peer is.
+			raise(unknown, g, g.ports.unknown)
 		}
-		if covers == no {
+		if !covers {
 			continue
 		}
 		if g.peer.kind == peerBlock {
-			if covers == yes {
-				*sure = sure.plus(g.peer.block)
-			} else {
-				*maybe = maybe.plus(g.peer.block)
-			}
+			*blocks = blocks.plus(g.peer.block)
 		}
 		open, detail := j.open(g.peer)
-		if open == yes && covers == unknown {
-			detail = why
-		}
-		raise(min(covers, open), g, detail)
+		raise(open, g, detail)
 	}
 	if len(r.problems) > 0 && worst.verdict == no {
 		worst = finding{verdict: unknown, detail: r.problems[0]}

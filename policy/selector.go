@@ -44,7 +44,7 @@ func readSelector(v any, isPresent bool, normalize func(string) (string, bool)) 
 		return selector{problem: "the selector is not an object"}
 	}
 	if field := unknownField(m, "matchLabels", "matchExpressions"); field != "" {
-		return selector{problem: fmt.Sprintf("the selector has a field %q that is not known", excerpt(field, 40))}
+		return selector{problem: fmt.Sprintf("the selector has a field %s that is not known", field)}
 	}
 	if normalize == nil {
 		normalize = func(key string) (string, bool) { return key, true }
@@ -87,7 +87,7 @@ func readExpression(v any, normalize func(string) (string, bool)) requirement {
 		return opaque("an expression is not an object")
 	}
 	if field := unknownField(m, "key", "operator", "values"); field != "" {
-		return opaque("an expression has a field %q that is not known", excerpt(field, 40))
+		return opaque("an expression has a field %s that is not known", field)
 	}
 	key, _ := m["key"].(string)
 	if key == "" {

@@ -36,15 +36,23 @@ func listField(m map[string]any, key string) (list []any, ok bool) {
 // present reports whether the field is there and not null.
 func present(m map[string]any, key string) bool { return m[key] != nil }
 
-// unknownField returns the first field, in order of name, that is present and not one of known.
+// unknownField returns the first field, in order of name and in quotes, that is present and not one of known; "" when there is
+// none.
 func unknownField(m map[string]any, known ...string) string {
-	found := ""
+	if field, ok := strayField(m, known...); ok {
+		return strconv.Quote(excerpt(field, 40))
+	}
+	return ""
+}
+
+// strayField is unknownField with the name as it is. A name may be empty.
+func strayField(m map[string]any, known ...string) (field string, ok bool) {
 	for key, v := range m {
-		if v != nil && !slices.Contains(known, key) && (found == "" || key < found) {
-			found = key
+		if v != nil && !slices.Contains(known, key) && (!ok || key < field) {
+			field, ok = key, true
 		}
 	}
-	return found
+	return field, ok
 }
 
 // stringList returns the list at key as strings.

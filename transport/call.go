@@ -96,12 +96,13 @@ func exchange[T any](ctx context.Context, a *Agent, b *binding, op string, frame
 // requestFrame refuses what the guest would refuse by its size before it can
 // know who sent it.
 func requestFrame(b *binding, op string, body any) ([]byte, error) {
-	payload, err := wire.Marshal(wire.Request{Op: op, Body: body, Token: string(b.Token)})
+	frame, err := wire.Request{Op: op, Body: body, Token: string(b.Token)}.Append(make([]byte, wire.HeaderLen, 512))
 	if err != nil {
 		return nil, fmt.Errorf("transport: %s: %w", op, err)
 	}
-	if len(payload) > maxRequest {
-		return nil, &TooLargeError{What: "the request " + op, Size: int64(len(payload)), Limit: maxRequest}
+	if size := len(frame) - wire.HeaderLen; size > maxRequest {
+		return nil, &TooLargeError{What: "the request " + op, Size: int64(size), Limit: maxRequest}
 	}
-	return wire.AppendFrame(make([]byte, 0, wire.HeaderLen+len(payload)), payload), nil
+	wire.PutHeader(frame)
+	return frame, nil
 }

@@ -222,10 +222,7 @@ func (x *execution) report(ctx context.Context, f finding) {
 		f.why, f.cause = stopped, x.stream.err
 	}
 	x.result, x.err = f.outcome()
-	if x.staged == "" {
-		return
-	}
-	if _, ok := errors.AsType[*ExitError](x.err); x.err != nil && !ok {
+	if x.staged != "" && !tookInput(x.err) {
 		x.agent.discard(ctx, x.binding, x.staged)
 	}
 }

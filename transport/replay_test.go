@@ -242,7 +242,6 @@ func TestRecordings(t *testing.T) {
 	}
 }
 
-
 // replay runs f on an Agent that has the token of the recording.
 func (e *exchange) replay(t *testing.T, script []Step, f func(t *testing.T, p *pod)) {
 	bubble(t, transport.Config{}, nil, func(t *testing.T, p *pod) {

@@ -10,12 +10,14 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/sandlot-go/sandlot/internal/jsontree"
 	"github.com/sandlot-go/sandlot/transport/wire"
 )
 
 const (
 	maxWireStdin  = 1 << 20 // of text
 	maxWireQuoted = 4 << 20 // of the same text as JSON
+	noInput       = 125     // exit status of a shell that cannot read the file
 )
 
 // stdin is the input of a program, ready for its start. The reference guest
@@ -60,8 +62,7 @@ func fitsWire(text []byte) bool {
 	if len(text) > maxWireStdin || !utf8.Valid(text) {
 		return false
 	}
-	quoted, err := wire.Marshal(string(text))
-	return err == nil && len(quoted) <= maxWireQuoted
+	return len(jsontree.AppendString(nil, string(text))) <= maxWireQuoted
 }
 
 // stage writes the input into a file of the family of names that the guest lets
@@ -103,10 +104,17 @@ func depth(dir string) int {
 
 func stagedScript(file string, depth int) string {
 	var b strings.Builder
-	b.WriteString(`f() { [ -e "$1" ] || return 1; exec <"$1" || exit 125; PATH=/bin:/usr/bin:$PATH rm -f "$1"; return 0; }; `)
+	fmt.Fprintf(&b, `f() { [ -e "$1" ] || return 1; exec <"$1" || exit %d; PATH=/bin:/usr/bin:$PATH rm -f "$1"; return 0; }; `, noInput)
 	for i := range depth + 1 {
 		fmt.Fprintf(&b, "f ./%s%s || ", strings.Repeat("../", i), file)
 	}
-	b.WriteString(`{ echo 'sh: no input: Dir leads out of the workspace' >&2; exit 125; }; exec "$@"`)
+	fmt.Fprintf(&b, `{ echo 'sh: no input: Dir leads out of the workspace' >&2; exit %d; }; exec "$@"`, noInput)
 	return b.String()
+}
+
+// tookInput reports whether a program that ended with err has certainly removed
+// the file with its input.
+func tookInput(err error) bool {
+	exit, ok := errors.AsType[*ExitError](err)
+	return err == nil || ok && exit.Signal == "" && exit.ExitCode != noInput
 }

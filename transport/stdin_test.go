@@ -164,6 +164,10 @@ func TestStdinFileIsDiscarded(t *testing.T) {
 			func(err error) bool { _, ok := errors.AsType[*transport.StartError](err); return ok }},
 		{"it is not known what ran", []Step{executing(), Close(), cancel(`{"ok":false,"error":"unknown_execution"}`)},
 			func(err error) bool { _, ok := errors.AsType[*transport.CancelError](err); return ok }},
+		{"the shell did not find it", []Step{executing(), finish(`{"type":"result","exitCode":125,"timedOut":false,"durationMs":1}`)},
+			func(err error) bool { _, ok := errors.AsType[*transport.ExitError](err); return ok }},
+		{"the shell may have been killed before", []Step{executing(), finish(sigterm)},
+			func(err error) bool { _, ok := errors.AsType[*transport.ExitError](err); return ok }},
 		{"the program was ended", []Step{executing(), cancel(cancelled), On("exec"), finish(sigterm)},
 			func(err error) bool { _, ok := errors.AsType[*transport.StoppedError](err); return ok }},
 	} {
@@ -181,7 +185,7 @@ func TestStdinFileIsDiscarded(t *testing.T) {
 	}
 	t.Run("not after a program that ran, whatever its status", func(t *testing.T) {
 		var name string
-		steps := []Step{serve("healthz", features), staging(&name, "x"), executing(), finish(sigterm)}
+		steps := []Step{serve("healthz", features), staging(&name, "x"), executing(), finish(`{"type":"result","exitCode":127,"timedOut":false,"durationMs":1}`)}
 		bubble(t, transport.Config{}, steps, func(t *testing.T, p *pod) {
 			c := p.Command(t.Context(), "tool")
 			c.Stdin = strings.NewReader("x")

@@ -108,10 +108,7 @@ func (u *upload) prepare() error {
 		}
 	}
 	largest := wire.WriteBody{Path: u.temp, Part: &wire.Part{Offset: wire.MaxSafeInteger, Final: true, RenameTo: u.target}}
-	over, err := wire.WriteOverhead(largest, string(u.agent.current().Token))
-	if err != nil {
-		return fmt.Errorf("transport: %s: %w", wire.OpWriteFile, err)
-	}
+	over := wire.WriteOverhead(largest, string(u.agent.current().Token))
 	u.frame.Budget = maxRequest - over - frameSlack
 	if u.frame.Budget < 4 {
 		return &TooLargeError{What: "the path to write to", Size: int64(over), Limit: maxRequest}
@@ -212,10 +209,7 @@ func (u *upload) part(ctx context.Context, b *binding, last bool) error {
 }
 
 func (u *upload) send(ctx context.Context, b *binding, body wire.WriteBody) (wire.WriteReply, error) {
-	frame, err := u.frame.Frame(body, string(b.Token))
-	if err != nil {
-		return wire.WriteReply{}, fmt.Errorf("transport: %s: %w", wire.OpWriteFile, err)
-	}
+	frame := u.frame.Frame(body, string(b.Token))
 	if n := len(frame) - wire.HeaderLen; n > maxRequest {
 		return wire.WriteReply{}, &TooLargeError{What: "the request " + wire.OpWriteFile, Size: int64(n), Limit: maxRequest}
 	}

@@ -100,7 +100,11 @@ func (r *session) config() acquire.Config {
 		OnRenewalError: func(sandbox string, err error) {
 			r.notes.add(fmt.Sprintf("renewing %s failed: %v", sandbox, err))
 		},
+		Watch: o.watch,
 		OnLeak: func(l acquire.Leak) {
+			if k8s.KindOf(l.Err) == k8s.Forbidden {
+				r.hopeless.Store(true)
+			}
 			r.notes.add(fmt.Sprintf("deleting %s %s failed, now %s: %v", l.Kind, l.Name, l.State, l.Err))
 		},
 	}

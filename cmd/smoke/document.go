@@ -69,7 +69,8 @@ func (r *result) document() document {
 	for _, s := range r.steps {
 		step := documentStep{Name: s.name, OK: s.ok, MS: milliseconds(s.took), Detail: s.detail}
 		if sp, several := r.spreads[s.name]; several {
-			step.P50, step.Max = new(milliseconds(sp.p50)), new(milliseconds(sp.most))
+			p50, most := milliseconds(sp.p50), milliseconds(sp.most)
+			step.P50, step.Max = &p50, &most
 		}
 		d.Steps = append(d.Steps, step)
 	}

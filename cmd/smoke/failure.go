@@ -35,19 +35,19 @@ func explain(step string, err error) *failure {
 // classify finds one word for an error, and whether the same run may go well
 // later without anybody changing anything.
 func classify(err error) (reason string, retryable bool) {
-	if _, ok := errors.AsType[*interruptedError](err); ok {
+	if is[*interruptedError](err) {
 		return "interrupted", true
 	}
-	if _, ok := errors.AsType[*wrongError](err); ok {
+	if is[*wrongError](err) {
 		return "wrong-result", false
 	}
 	if e, ok := errors.AsType[*leakError](err); ok {
 		return "leak", e.deleting
 	}
-	if _, ok := errors.AsType[*configError](err); ok {
+	if is[*configError](err) {
 		return "configuration", false
 	}
-	if _, ok := errors.AsType[*acquire.LostError](err); ok {
+	if is[*acquire.LostError](err) {
 		return "lost", true
 	}
 	if e, ok := errors.AsType[*probe.Error](err); ok {
@@ -56,31 +56,51 @@ func classify(err error) (reason string, retryable bool) {
 	if kind := k8s.KindOf(err); kind != "" {
 		return string(kind), k8s.SafeToRetry(err)
 	}
-	if _, ok := errors.AsType[*transport.ExitError](err); ok {
-		return "exit", false
+	if reason, retryable := classifyGuest(err); reason != "" {
+		return reason, retryable
 	}
-	if _, ok := errors.AsType[*transport.UnauthorizedError](err); ok {
-		return "unauthorized", false
-	}
-	if _, ok := errors.AsType[*transport.DialError](err); ok {
-		return "unreachable", true
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return "timeout", true
-	}
-	if _, ok := errors.AsType[*budgetError](err); ok {
+	if is[*budgetError](err) || errors.Is(err, context.DeadlineExceeded) {
 		return "timeout", true
 	}
 	return "failed", false
 }
 
+// classifyGuest is classify for what a guest, or the way to it, has done.
+func classifyGuest(err error) (reason string, retryable bool) {
+	for _, c := range []struct {
+		reason    string
+		retryable bool
+		is        bool
+	}{
+		{"exit", false, is[*transport.ExitError](err)},
+		{"start", false, is[*transport.StartError](err)},
+		{"file", false, is[*transport.FileError](err)},
+		{"protocol", false, is[*transport.ProtocolError](err)},
+		{"unauthorized", false, is[*transport.UnauthorizedError](err)},
+		{"unresolvable", false, is[*transport.UnresolvableError](err)},
+		{"unreachable", true, is[*transport.DialError](err)},
+		{"retiring", true, is[*transport.RetiringError](err)},
+		{"lost", true, is[*transport.LostError](err)},
+	} {
+		if c.is {
+			return c.reason, c.retryable
+		}
+	}
+	return "", false
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
 // advise says what to do next where the error's own text does not.
 func advise(step, reason string, err error) string {
-	_, unreachable := errors.AsType[*transport.DialError](err)
+	unreachable := is[*transport.DialError](err)
 	if e, ok := errors.AsType[*probe.Error](err); ok && e.Reason == probe.ReasonFailed && step == stepAcquire {
 		unreachable = true // the probe is the first to dial, and its own clock may end before the dialling does
 	}
-	_, unresolvable := errors.AsType[*transport.UnresolvableError](err)
+	unresolvable := is[*transport.UnresolvableError](err)
 	switch {
 	case unresolvable:
 		return "Service names are resolved by the cluster's DNS only: use -agent-address pod-ip, or run smoke inside the cluster."
@@ -89,6 +109,8 @@ func advise(step, reason string, err error) string {
 			" (namzu.ai/component=host in the stock manifests), or try the other -agent-address."
 	case step == stepRenew && reason == string(k8s.Forbidden):
 		return "The account cannot renew what it creates, so every sandbox would end with its TTL. docs/rbac.md lists the rules that are needed."
+	case step == stepRelease && reason == string(k8s.Forbidden):
+		return "The account cannot delete what it creates, so every sandbox would stay until its TTL. docs/rbac.md lists the rules that are needed."
 	case step != stepConnect:
 		return ""
 	}

@@ -32,6 +32,7 @@ what
   -ready-timeout DURATION  how long a sandbox may take, default 1m, or what fits a shorter -ttl
   -file-bytes N            size of the larger test file, default 7341266, which goes in parts
   -ttl DURATION            how long a sandbox outlives this program if it is killed, default 5m
+  -watch                   wait for a sandbox with a watch, beside slow polling, instead of polling alone
   -ingress unverified      network policies are not judged; this version cannot verify them
 
   -json                    one JSON document on standard output, progress on standard error
@@ -61,6 +62,7 @@ type options struct {
 	fileBytes    int
 	readyTimeout time.Duration
 	ttl          time.Duration
+	watch        bool
 	json         bool
 }
 
@@ -96,6 +98,7 @@ func parseRun(args []string) (options, error) {
 	fs.DurationVar(&o.readyTimeout, "ready-timeout", 0, "")
 	fs.DurationVar(&o.ttl, "ttl", defaultTTL, "")
 	fs.StringVar(&ingress, "ingress", "unverified", "")
+	fs.BoolVar(&o.watch, "watch", false, "")
 	fs.BoolVar(&o.json, "json", false, "")
 	if err := parse(fs, args); err != nil {
 		return options{}, err

@@ -81,7 +81,7 @@ func TestParseRun(t *testing.T) {
 		{"-sim is the default", "-sim", func(*options) {}},
 		{"-direct needs no pool, and its template is the one that is named", "-direct", func(o *options) { o.pool, o.anyTemplate = "", false }},
 		{"a template that is named is insisted on", "-template task", func(o *options) { o.anyTemplate = false }},
-		{"no more at a time than there are", "-n 3 -parallel 8 -json", func(o *options) { o.n, o.parallel, o.json = 3, 3, true }},
+		{"no more at a time than there are", "-n 3 -parallel 8 -json -watch", func(o *options) { o.n, o.parallel, o.json, o.watch = 3, 3, true, true }},
 		{"a server with all that goes with it", "-server https://a:6443 -ca c -token-cmd t -namespace ns -agent-address service -agent-port 9", func(o *options) {
 			o.target = target{kind: targetServer, server: "https://a:6443", caFile: "c", tokenCommand: "t"}
 			o.namespace, o.address, o.port = "ns", acquire.ByService, 9

@@ -23,10 +23,19 @@ type leakError struct {
 func (e *leakError) Unwrap() error { return e.last }
 
 func (e *leakError) Error() string {
-	var names, commands []string
+	var names, owners []string
 	for _, i := range e.left {
 		names = append(names, i.String())
-		commands = append(commands, strings.ToLower(i.resource.Kind)+"/"+i.name)
+	}
+	for _, r := range []k8s.Resource{k8s.SandboxClaims, k8s.Sandboxes, k8s.Pods} { // each owns the next
+		for _, i := range e.left {
+			if i.resource == r {
+				owners = append(owners, strings.ToLower(r.Kind)+"/"+i.name)
+			}
+		}
+		if owners != nil {
+			break
+		}
 	}
 	text := fmt.Sprintf("after %v there still is %s in namespace %s", e.waited.Round(time.Second), strings.Join(names, ", "), e.namespace)
 	if e.deleting {
@@ -35,7 +44,7 @@ func (e *leakError) Error() string {
 	if e.last != nil {
 		text += "; the last read failed: " + e.last.Error()
 	}
-	return text + "; to remove it: kubectl -n " + e.namespace + " delete " + strings.Join(commands, " ")
+	return text + "; to remove it: kubectl -n " + e.namespace + " delete " + strings.Join(owners, " ")
 }
 
 const (
@@ -54,46 +63,61 @@ type sweep struct {
 // that only says the path is not served proves nothing.
 func (s *sweep) gone(ctx context.Context, items []item) error {
 	start := time.Now()
-	pause := leakPoll
-	for {
-		left := &leakError{namespace: s.client.Namespace(), deleting: true}
-		for _, i := range items {
-			object, err := s.client.Get(ctx, i.resource, i.name)
-			switch {
-			case ctx.Err() != nil:
-				left.left = append(left.left, i)
-				left.deleting = false
-			case k8s.IsNotFound(err), err == nil && i.uid != "" && object.UID() != i.uid:
-			case k8s.KindOf(err) == k8s.Forbidden:
-				s.unread[i.resource.Kind] = true
-			case err != nil && !k8s.SafeToRetry(err):
-				return err
-			default:
-				left.left = append(left.left, i)
-				left.last = err
-				left.deleting = left.deleting && err == nil && object.Deleting()
-			}
-		}
-		if items = left.left; len(items) == 0 {
+	left := &leakError{namespace: s.client.Namespace(), left: items}
+	for pause := leakPoll; ; pause = min(pause*2, leakPollMost) {
+		seen, err := s.look(ctx, left.left)
+		switch {
+		case ctx.Err() != nil:
+			left.waited = time.Since(start)
+			return left // what the last look saw that was not cut short
+		case err != nil:
+			return err
+		case len(seen.left) == 0:
 			return nil
 		}
+		left = seen
 		timer := time.NewTimer(pause)
-		pause = min(pause*2, leakPollMost)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			left.waited = time.Since(start)
-			return left
 		}
 	}
 }
 
+// look asks once for each item.
+func (s *sweep) look(ctx context.Context, items []item) (*leakError, error) {
+	left := &leakError{namespace: s.client.Namespace(), deleting: true}
+	for _, i := range items {
+		object, err := s.client.Get(ctx, i.resource, i.name)
+		switch {
+		case k8s.IsNotFound(err), err == nil && i.uid != "" && object.UID() != i.uid:
+		case k8s.KindOf(err) == k8s.Forbidden:
+			s.unread[i.resource.Kind] = true
+		case err != nil && !k8s.SafeToRetry(err):
+			return left, err
+		default:
+			left.left = append(left.left, i)
+			left.last = err
+			left.deleting = left.deleting && err == nil && object.Deleting()
+		}
+	}
+	return left, nil
+}
+
 // findLeaks ends the Backend and waits until nothing of the run is left.
 func (r *session) findLeaks(ctx context.Context) (string, error) {
-	closing, cancel := context.WithTimeout(ctx, closeBudget)
+	budget := closeBudget
+	if r.hopeless.Load() {
+		budget = hopelessWait
+	}
+	closing, cancel := context.WithTimeoutCause(ctx, budget, &budgetError{stepLeakCheck, budget})
 	defer cancel()
 	closeErr := r.backend.Close(closing)
+	if closeErr != nil { // nothing more is going to be deleted
+		ctx, cancel = context.WithTimeout(ctx, hopelessWait)
+		defer cancel()
+	}
 
 	sweep := sweep{client: r.client, unread: map[string]bool{}}
 	items := r.ledger.all()

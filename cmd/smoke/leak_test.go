@@ -51,9 +51,14 @@ func TestSweep(t *testing.T) {
 		t.Errorf("an object that is not there, and one whose name another one has: %v", err)
 	}
 	look := func() *leakError {
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		err := s.gone(ctx, []item{gone, pod})
+		requests := 0
+		err := s.gone(k8s.WithTrace(ctx, &k8s.Trace{Request: func(k8s.RequestInfo) {
+			if requests++; requests == 4 {
+				cancel() // in the third look; the first was for both
+			}
+		}}), []item{gone, pod})
 		leak, ok := errors.AsType[*leakError](err)
 		if !ok || len(leak.left) != 1 || leak.left[0] != pod {
 			t.Fatalf("a pod that stays: %v; want a leak of %v alone", err, pod)
@@ -108,6 +113,14 @@ func TestFindLeaksLooksForTheLabelOfTheRun(t *testing.T) {
 	leak, ok := errors.AsType[*leakError](err)
 	if !ok || len(leak.left) != 1 || leak.left[0].name != "ours" {
 		t.Errorf("findLeaks = %q, %v; want the claim named ours alone", detail, err)
+	}
+}
+
+// Whoever deletes the owner deletes all that is left.
+func TestLeakErrorNamesTheOwnersToDelete(t *testing.T) {
+	e := &leakError{namespace: "ns", left: []item{{k8s.Pods, "b", ""}, {k8s.Sandboxes, "b", ""}, {k8s.SandboxClaims, "a", ""}}}
+	if text := e.Error(); !strings.HasSuffix(text, "kubectl -n ns delete sandboxclaim/a") || !strings.Contains(text, "Pod b, Sandbox b, SandboxClaim a") {
+		t.Errorf("the text is %q", text)
 	}
 }
 

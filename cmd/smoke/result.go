@@ -26,8 +26,11 @@ type result struct {
 
 func (r *result) ok() bool { return r.failure == nil }
 
-// A spread is how long one step took over all sandboxes.
-type spread struct{ p50, most time.Duration }
+// A spread is how one step went over all sandboxes.
+type spread struct {
+	p50, most time.Duration
+	text      string
+}
 
 func (r *session) result() *result {
 	out := &result{
@@ -129,7 +132,8 @@ func merge(same []step) (step, spread) {
 	slices.Sort(times)
 	sp := spread{p50: times[(len(times)-1)/2], most: times[len(times)-1]}
 	m.took = sp.most
-	m.detail = fmt.Sprintf("%d of %d ok, p50 %s, max %s", good, len(same), took(sp.p50), took(sp.most))
+	sp.text = fmt.Sprintf("%d of %d ok, p50 %s, max %s", good, len(same), took(sp.p50), took(sp.most))
+	m.detail = sp.text
 	if m.failure != nil {
 		m.detail += "; first failure: " + m.failure.Message
 	}

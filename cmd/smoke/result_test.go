@@ -101,7 +101,13 @@ func TestExplain(t *testing.T) {
 		{"a guest that never answered may be out of reach", stepAcquire,
 			&acquire.Error{Stage: acquire.StageProbe, Reason: acquire.ReasonProbe, Retryable: true, Err: &probe.Error{Reason: probe.ReasonFailed}}, "probe", "probe", true, "reachable"},
 		{"a guest that cannot be dialled", stepExec, refused, "exec", "unreachable", true, "-agent-address"},
-		{"a service name that only the cluster's DNS knows", stepExec, &transport.UnresolvableError{Host: "a.b.svc"}, "exec", "failed", false, "pod-ip"},
+		{"a service name that only the cluster's DNS knows", stepExec, &transport.UnresolvableError{Host: "a.b.svc"}, "exec", "unresolvable", false, "pod-ip"},
+		{"a guest that refuses a path", stepWrite, &transport.FileError{Op: "write-file", Code: "EACCES"}, "write", "file", false, ""},
+		{"a program that is not there", stepExec, &transport.StartError{Name: "sh"}, "exec", "start", false, ""},
+		{"a guest that restarted", stepExec, &transport.LostError{Op: "execute", Err: errors.New("reset")}, "exec", "lost", true, ""},
+		{"a guest of another protocol", stepExec, &transport.ProtocolError{Op: "execute", Err: errors.New("no frame")}, "exec", "protocol", false, ""},
+		{"a program that fails", stepExec, &transport.ExitError{Result: transport.Result{ExitCode: 3}}, "exec", "exit", false, ""},
+		{"an error that nobody knows", stepExec, errors.New("odd"), "exec", "failed", false, ""},
 		{"a wrong token", stepConnect, &k8s.APIError{Kind: k8s.Unauthorized, Code: 401}, "connect", "unauthorized", false, "expired"},
 		{"a pool that is not there", stepConnect, &k8s.APIError{Kind: k8s.NotFound, Code: 404}, "connect", "not-found", false, "-direct"},
 		{"an account that cannot renew", stepRenew, &k8s.APIError{Kind: k8s.Forbidden, Code: 403}, "renew", "forbidden", false, "docs/rbac.md"},
@@ -197,11 +203,5 @@ func TestTook(t *testing.T) {
 		if got := took(d); got != want {
 			t.Errorf("took(%v) = %q, want %q", d, got, want)
 		}
-	}
-}
-
-func TestClassifyTimeoutOfAProgram(t *testing.T) {
-	if reason, _ := classify(&transport.ExitError{Result: transport.Result{ExitCode: 3}}); reason != "exit" {
-		t.Errorf("an exit code is called %q", reason)
 	}
 }

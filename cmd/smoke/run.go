@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sandlot-go/sandlot/acquire"
@@ -16,6 +17,7 @@ const (
 	connectBudget = 45 * time.Second // kubectl may have to log in first
 	leakBudget    = 90 * time.Second // a pod may take its whole grace period
 	closeBudget   = 15 * time.Second
+	hopelessWait  = 2 * time.Second // for a deletion that will not come about
 
 	// hostLabel is on every claim of a run, with the run's id as its value.
 	hostLabel = "sandbox.namzu.ai/host-instance"
@@ -35,6 +37,7 @@ type session struct {
 	ledger   ledger
 	notes    notes
 	requests counter
+	hopeless atomic.Bool // a deletion was forbidden: repeating it is no use
 	trials   []*trial
 }
 
@@ -84,6 +87,9 @@ func (r *session) run(ctx context.Context) *result {
 	r.begin, r.end = r.progress.begin, r.progress.end
 	ctx = k8s.WithTrace(ctx, &k8s.Trace{Request: func(k8s.RequestInfo) { r.requests.add() }})
 	defer func() {
+		if r.client != nil {
+			r.client.CloseIdleConnections()
+		}
 		if r.cluster.close != nil {
 			r.cluster.close()
 		}

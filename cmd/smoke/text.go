@@ -64,8 +64,8 @@ func (r *result) text() string {
 	b.WriteString("\n")
 	if len(r.spreads) > 0 {
 		for _, s := range r.steps {
-			if _, several := r.spreads[s.name]; several {
-				fmt.Fprintf(&b, "  %-10s %8s  %s\n", s.name, took(s.took), printable(s.detail))
+			if sp, several := r.spreads[s.name]; several {
+				fmt.Fprintf(&b, "  %-10s %8s  %s\n", s.name, took(s.took), sp.text)
 			}
 		}
 		b.WriteString("\n")
@@ -107,6 +107,11 @@ func (r *result) text() string {
 	fmt.Fprintf(&b, "  %s\n", printable(f.Message))
 	if f.Next != "" {
 		fmt.Fprintf(&b, "  %s\n", printable(f.Next))
+	}
+	for _, s := range r.steps {
+		if !s.ok && s.failure.Message != f.Message {
+			fmt.Fprintf(&b, "  Besides, %s: %s\n", s.name, printable(s.failure.Message))
+		}
 	}
 	if f.Retryable {
 		b.WriteString("  Trying again may help.\n")

@@ -75,6 +75,13 @@ func loadRecordings(t *testing.T) []*recording {
 		}
 		for _, r := range list {
 			r.file = strings.TrimSuffix(filepath.Base(file), ".json")
+			for _, l := range r.Lines {
+				for i := range l.Received {
+					if l.Received[i].Elided > 0 { // it has no time of its own
+						l.Received[i].Ms = l.Received[i-1].Ms
+					}
+				}
+			}
 			all = append(all, r)
 		}
 	}

@@ -130,7 +130,7 @@ func replayEnviron(as string) []string {
 
 // replayConfig makes the configuration that the recorded guest had.
 func replayConfig(agent recordedAgent, outside string) (guest.Config, error) {
-	environ := []string{"NAMZU_AGENT_TCP_PORT=0", "NAMZU_AGENT_REFUSAL_FLUSH_GRACE_MS=50"}
+	environ := []string{"NAMZU_AGENT_TCP_PORT=0", "NAMZU_AGENT_REFUSAL_FLUSH_GRACE_MS=300"}
 	if agent.Env["NAMZU_AGENT_REQUIRE_TOKEN"] == "" {
 		environ = append(environ, "NAMZU_AGENT_BIND_TOKEN="+testToken)
 	}

@@ -80,13 +80,12 @@ func adoptable(claim, sb object) bool {
 
 // candidate is a Ready member, else one with an address; the oldest first.
 func (w *world) candidate(claim object) (best object, pending int) {
-	members := w.all(sandboxes, namespace(claim))
+	members := w.where(sandboxes, namespace(claim), func(sb object) bool { return adoptable(claim, sb) })
 	slices.SortStableFunc(members, func(a, b object) int {
 		return strings.Compare(text(a, "metadata", "creationTimestamp"), text(b, "metadata", "creationTimestamp"))
 	})
 	for _, sb := range members {
 		switch {
-		case !adoptable(claim, sb):
 		case len(items(sb, "status", "podIPs")) == 0:
 			pending++
 		case best == nil || !isTrue(best, "Ready") && isTrue(sb, "Ready"):

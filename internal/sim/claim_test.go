@@ -182,7 +182,7 @@ func TestMetadataConflictKeepsTheMember(t *testing.T) {
 			"lifecycle": object{"shutdownTime": "2030-01-01T00:00:00.5Z"}})
 		time.Sleep(time.Second)
 		claim := e.Get("sandboxclaims", "c")
-		if got := text(condition(claim, "Ready"), "message"); got != `Error seen: metadata override conflict: label "sandbox.users.io/profile" is defined in template with value "a", but claim requests "b"` {
+		if got := text(condition(claim, "Ready"), "message"); got != `Error seen: failed to complete adoption of "`+text(claim, "metadata", "annotations", "agents.x-k8s.io/sandbox-name")+`": metadata override conflict: label "sandbox.users.io/profile" is defined in template with value "a", but claim requests "b"` {
 			t.Errorf("message %q", got)
 		}
 		if at(claim, "metadata", "generation") != int64(2) || text(claim, "metadata", "annotations", "agents.x-k8s.io/sandbox-name") == "" {

@@ -58,7 +58,7 @@ type Config struct {
 	Allow func(verb, resource, name string) bool
 
 	// Now is the server's clock: Date headers, stamps and expiries. nil means
-	// time.Now. It must run as fast as that.
+	// time.Now. It must run as fast as that, and not call the cluster.
 	Now func() time.Time
 
 	// Guest has the last word on the configuration of a pod's guest.

@@ -9,6 +9,9 @@ import (
 // admit makes an object what the server would keep: unknown fields pruned,
 // defaults filled in. It checks content and metadata, not whether there is room.
 func (w *world) admit(r *resource, o object, strict bool) (unknown []string, f *failure) {
+	if f := checkMetadataTypes(o); f != nil {
+		return nil, f
+	}
 	var causes []cause
 	if s := schemas()[r.kind]; s != nil && r.custom {
 		unknown = s.prune(o)

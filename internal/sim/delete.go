@@ -75,10 +75,11 @@ func (w *world) remove(r *resource, o object, propagation string) {
 func (w *world) dependents(ns, id string) map[*resource][]object {
 	out := make(map[*resource][]object)
 	for _, r := range collected {
-		for _, o := range w.all(r, ns) {
-			if slices.ContainsFunc(items(o, "metadata", "ownerReferences"), func(ref any) bool { return text(ref, "uid") == id }) {
-				out[r] = append(out[r], o)
-			}
+		owned := w.where(r, ns, func(o object) bool {
+			return slices.ContainsFunc(items(o, "metadata", "ownerReferences"), func(ref any) bool { return text(ref, "uid") == id })
+		})
+		if len(owned) > 0 {
+			out[r] = owned
 		}
 	}
 	return out
@@ -114,7 +115,7 @@ func (w *world) collect(r *resource, o object) {
 		return
 	}
 	for _, ref := range refs {
-		owner := referenced(ref.(object))
+		owner := referenced(ref)
 		if owner == nil {
 			return
 		}

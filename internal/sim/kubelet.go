@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"time"
 )
@@ -145,12 +146,16 @@ func (w *world) forget(pod object) {
 	})
 }
 
-// address is the next pod's.
+// address is the next pod's. On the loopback interface, which other clusters
+// share, the first is anywhere.
 func (w *world) address() string {
-	w.nextIP++
-	n := w.nextIP
-	if w.cfg.Network != nil {
-		return fmt.Sprintf("10.244.%d.%d", n/250%250, n%250+1)
+	if w.cfg.Network == nil && w.nextIP == 0 {
+		w.nextIP = rand.IntN(250 * 250)
 	}
-	return fmt.Sprintf("127.67.%d.%d", n/250%250, n%250+1)
+	w.nextIP++
+	network := "127.67"
+	if w.cfg.Network != nil {
+		network = "10.244"
+	}
+	return fmt.Sprintf("%s.%d.%d", network, w.nextIP/250%250, w.nextIP%250+1)
 }

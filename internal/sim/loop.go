@@ -201,7 +201,7 @@ func (w *world) noticeGarbage(r *resource, p place, old, now object) {
 			o = old
 		}
 		for _, ref := range items(o, "metadata", "ownerReferences") {
-			if owner := referenced(ref.(object)); owner != nil {
+			if owner := referenced(ref); owner != nil {
 				w.schedule(reaction, task{collectTask, owner, place{p.namespace, text(ref, "name")}})
 			}
 		}

@@ -26,9 +26,9 @@ func rigTemplate(t testing.TB, name string) map[string]any {
 	}}
 }
 
-// rig is a cluster as the recorded one.
-func rig(t testing.TB) sim.Config {
-	return sim.Config{Namespace: "sandbox-rig", Templates: []map[string]any{rigTemplate(t, "task")}, Pools: []map[string]any{sim.Pool("pool", "task", 5)}}
+// rig is a cluster as the recorded one, whose pool had five members.
+func rig(t testing.TB, members int) sim.Config {
+	return sim.Config{Namespace: "sandbox-rig", Templates: []map[string]any{rigTemplate(t, "task")}, Pools: []map[string]any{sim.Pool("pool", "task", members)}}
 }
 
 // expectExchange compares an answer with a recorded one: code, content type,
@@ -140,7 +140,7 @@ func TestRecordedAPIErrors(t *testing.T) {
 	}
 	for name, how := range cases {
 		t.Run(name, func(t *testing.T) {
-			cfg := rig(t)
+			cfg := rig(t, 1)
 			forbid := false
 			cfg.Allow = func(string, string, string) bool { return !forbid }
 			bubble(t, cfg, func(e *env) {
@@ -163,7 +163,7 @@ func TestRecordedAPIErrors(t *testing.T) {
 		})
 	}
 	t.Run("patchWarmPoolRef", func(t *testing.T) {
-		bubble(t, rig(t), func(e *env) {
+		bubble(t, rig(t, 5), func(e *env) {
 			e.post(rigClaims, rigClaim(claimNine, object{"shutdownTime": "2026-11-29T20:38:00.550Z", "shutdownPolicy": "Delete"}))
 			time.Sleep(50 * time.Millisecond)
 			e.merge(rigClaims+"/"+claimNine, `{"spec":{"lifecycle":{"shutdownTime":null}}}`)
@@ -180,7 +180,7 @@ func TestRecordedAPIErrors(t *testing.T) {
 }
 
 func TestRecordedDiscovery(t *testing.T) {
-	bubble(t, rig(t), func(e *env) {
+	bubble(t, rig(t, 5), func(e *env) {
 		for path, want := range recorded(t, "discovery").(object) {
 			r := e.get(path)
 			if got := mask(t, r.body); got != mask(t, want) {
@@ -193,7 +193,7 @@ func TestRecordedDiscovery(t *testing.T) {
 // TestRecordedClaimLife goes through the life of a warm claim, exchange by
 // exchange.
 func TestRecordedClaimLife(t *testing.T) {
-	bubble(t, rig(t), func(e *env) {
+	bubble(t, rig(t, 5), func(e *env) {
 		auth := "Bearer " + e.Token()
 		for _, file := range []string{"template", "warmpool"} {
 			exchange := recorded(t, file)
@@ -245,7 +245,7 @@ func TestRecordedClaimLife(t *testing.T) {
 
 // TestRecordedSandboxLife is the same for a direct Sandbox.
 func TestRecordedSandboxLife(t *testing.T) {
-	bubble(t, rig(t), func(e *env) {
+	bubble(t, rig(t, 5), func(e *env) {
 		auth := "Bearer " + e.Token()
 		const id = "namzu-task-00000000-0000-4000-8000-000000000001"
 		create := recorded(t, "sandbox-direct-create")

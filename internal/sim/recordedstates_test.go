@@ -67,7 +67,7 @@ func TestRecordedRefusals(t *testing.T) {
 	at(owned, "spec", "podTemplate", "metadata", "labels").(object)["sandbox.users.io/profile"] = "a"
 	for name, c := range recorded(t, "claim-refusals").(object) {
 		t.Run(name, func(t *testing.T) {
-			cfg := rig(t)
+			cfg := rig(t, 2)
 			cfg.Templates = append(cfg.Templates, envOK, owned)
 			cfg.Pools = append(cfg.Pools, sim.Pool("envok", "envok", 0), sim.Pool("owned", "owned", 1), sim.Pool("orphan", "notemplate", 0))
 			bubble(t, cfg, func(e *env) {
@@ -125,7 +125,7 @@ func TestRecordedPodFailures(t *testing.T) {
 			}
 			pool := map[string]string{"pool-of-0": "p-empty"}[name]
 			replicas := 0
-			cfg := rig(t)
+			cfg := rig(t, 0)
 			if pool == "" {
 				pool, replicas = "p-"+name, 1
 				template := rigTemplate(t, "t-"+name)

@@ -94,7 +94,7 @@ func byPlural(plural string) *resource {
 }
 
 // referenced is the resource that an owner reference means.
-func referenced(ref object) *resource {
+func referenced(ref any) *resource {
 	for _, r := range collected {
 		if r.apiVersion() == text(ref, "apiVersion") && r.kind == text(ref, "kind") {
 			return r

@@ -13,7 +13,7 @@ import (
 
 const (
 	firstVersion = 200  // resource versions of a new cluster begin here: low ones are too old to watch from
-	maxEvents    = 4096 // that many changes can be watched from the past
+	maxEvents    = 4096 // so many changes at least can be watched from the past
 )
 
 // A place names an object of a resource.
@@ -77,9 +77,14 @@ func (w *world) get(r *resource, p place) object { return w.objects[r][p] }
 
 // all lists a resource in the order of keys; an empty namespace means every one.
 func (w *world) all(r *resource, ns string) []object {
+	return w.where(r, ns, func(object) bool { return true })
+}
+
+// where is all of those that are wanted.
+func (w *world) where(r *resource, ns string, wanted func(object) bool) []object {
 	var out []object
 	for p, o := range w.objects[r] {
-		if ns == "" || p.namespace == ns {
+		if (ns == "" || p.namespace == ns) && wanted(o) {
 			out = append(out, o)
 		}
 	}
@@ -89,7 +94,7 @@ func (w *world) all(r *resource, ns string) []object {
 
 // children are the objects that id controls.
 func (w *world) children(r *resource, ns, id string) []object {
-	return slices.DeleteFunc(w.all(r, ns), func(o object) bool { return !ownedBy(o, id) })
+	return w.where(r, ns, func(o object) bool { return ownedBy(o, id) })
 }
 
 // record is the one place where the store changes. A nil now takes old away.
@@ -105,7 +110,7 @@ func (w *world) record(r *resource, old, now object) object {
 	}
 	need(c.now, "metadata")["resourceVersion"] = strconv.FormatUint(w.version, 10)
 	w.changes = append(w.changes, c)
-	if n := len(w.changes) - maxEvents; n > 0 {
+	if n := len(w.changes) - maxEvents; n >= maxEvents { // seldom, since it copies
 		w.floor = w.changes[n-1].version
 		w.changes = slices.Clone(w.changes[n:])
 	}

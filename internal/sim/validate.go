@@ -75,6 +75,31 @@ func checkLabelValue(value string) (why []string) {
 	return why
 }
 
+// metadataKinds are the JSON types of the fields that this server reads.
+var metadataKinds = map[string]string{
+	"name": "string", "namespace": "string", "generateName": "string", "uid": "string", "resourceVersion": "string",
+	"creationTimestamp": "string", "deletionTimestamp": "string", "deletionGracePeriodSeconds": "integer", "generation": "integer",
+	"labels": "object", "annotations": "object", "finalizers": "array", "ownerReferences": "array",
+}
+
+// checkMetadataTypes refuses what the server could not even decode.
+func checkMetadataTypes(o object) *failure {
+	meta := sub(o, "metadata")
+	for field, kind := range metadataKinds {
+		if v := meta[field]; v != nil && kindOf(v) != kind {
+			return unmodelled("metadata.%s of type %s", field, kindOf(v))
+		}
+	}
+	for field, kind := range map[string]string{"finalizers": "string", "ownerReferences": "object"} {
+		for _, v := range items(meta, field) {
+			if kindOf(v) != kind {
+				return unmodelled("an element of metadata.%s of type %s", field, kindOf(v))
+			}
+		}
+	}
+	return nil
+}
+
 // checkMetadata is what the server asks of an object to be created.
 func checkMetadata(o object) (causes []cause) {
 	meta := sub(o, "metadata")

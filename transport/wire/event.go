@@ -58,7 +58,8 @@ func eventType(name string, payload []byte) (*message, string, error) {
 	if m.err != nil {
 		return m, "", m.err
 	}
-	if _, control := m.fields["ok"]; control && m.fields["type"] == nil {
+	_, control := m.fields["ok"]
+	if _, typed := m.fields["type"]; control && !typed {
 		_, err := reply(name, payload)
 		if err == nil {
 			err = &MessageError{Message: name, Problem: "a control reply"}

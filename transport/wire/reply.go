@@ -1,10 +1,11 @@
 package wire
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
+
+	"github.com/sandlot-go/sandlot/internal/jsontree"
 )
 
 // A MessageError reports a payload that is not the message it should be.
@@ -115,20 +116,24 @@ type DiscardReply struct {
 }
 
 // message is one decoded object whose fields are read strictly: a field is of
-// its type or the message is refused. Its keys are matched exactly, which
-// encoding/json does not do for struct fields.
+// its type or the message is refused.
 type message struct {
 	name   string
-	fields map[string]json.RawMessage
+	fields map[string]any
 	err    error
 }
 
 func parse(name string, payload []byte) *message {
+	v, err := jsontree.Parse(payload)
 	m := &message{name: name}
-	if err := json.Unmarshal(payload, &m.fields); err != nil {
-		m.fail("not a JSON object")
-	} else if m.fields == nil {
+	var ok bool
+	switch m.fields, ok = v.(map[string]any); {
+	case err != nil:
+		m.fail("not a JSON object: %v", err)
+	case v == nil:
 		m.fail("null instead of an object")
+	case !ok:
+		m.fail("not a JSON object")
 	}
 	return m
 }
@@ -139,38 +144,74 @@ func (m *message) fail(format string, args ...any) {
 	}
 }
 
-// field decodes the field into v and reports whether it is there. A null counts
-// as absent.
-func field[T any](m *message, key string, required bool, v *T) bool {
-	raw, ok := m.fields[key]
-	if !ok || bytes.Equal(raw, []byte("null")) {
+// field stores the field in v and reports whether it is there. A null counts as
+// absent.
+func field[T bool | string | []any | map[string]any](m *message, key string, required bool, v *T) bool {
+	value := m.fields[key]
+	if value == nil {
 		if required {
 			m.fail("no %s", key)
 		}
 		return false
 	}
-	if json.Unmarshal(raw, v) != nil {
+	typed, ok := value.(T)
+	if !ok {
 		m.fail("%s is of the wrong type", key)
 		return false
 	}
+	*v = typed
 	return true
 }
 
-// integer decodes a whole number that both sides can hold exactly.
+// texts is field for a list of strings.
+func (m *message) texts(key string, v *[]string) {
+	var list []any
+	if !field(m, key, false, &list) {
+		return
+	}
+	*v = make([]string, 0, len(list))
+	for _, e := range list {
+		s, ok := e.(string)
+		if !ok {
+			m.fail("%s is not a list of strings", key)
+			return
+		}
+		*v = append(*v, s)
+	}
+}
+
+// integer is field for a whole number that both sides can hold exactly.
 func (m *message) integer(key string, required bool, v *int64) bool {
-	var f float64
-	if !field(m, key, required, &f) {
+	value := m.fields[key]
+	if value == nil {
+		if required {
+			m.fail("no %s", key)
+		}
 		return false
 	}
-	if f != math.Trunc(f) || math.Abs(f) > MaxSafeInteger {
+	number, ok := value.(json.Number)
+	if !ok {
+		m.fail("%s is of the wrong type", key)
+		return false
+	}
+	n, err := number.Int64()
+	if err != nil { // 1e3 and 2.0 are whole numbers too
+		f, ferr := number.Float64()
+		if ferr != nil || f != math.Trunc(f) || math.Abs(f) > MaxSafeInteger {
+			m.fail("%s is no safe integer", key)
+			return false
+		}
+		n = int64(f)
+	}
+	if n < -MaxSafeInteger || n > MaxSafeInteger {
 		m.fail("%s is no safe integer", key)
 		return false
 	}
-	*v = int64(f)
+	*v = n
 	return true
 }
 
-// size decodes a number of bytes, or a position.
+// size is integer for a number of bytes, or a position.
 func (m *message) size(key string, required bool, v *int64) bool {
 	if !m.integer(key, required, v) {
 		return false
@@ -216,7 +257,7 @@ func ParseHealth(payload []byte) (Health, error) {
 	}
 	var version int64
 	m.integer("protocolVersion", true, &version)
-	field(m, "features", false, &h.Features)
+	m.texts("features", &h.Features)
 	h.ProtocolVersion = int(version)
 	if m.err == nil && version != ProtocolVersion {
 		m.fail("protocol version %d, want %d", version, ProtocolVersion)
@@ -272,9 +313,9 @@ func ParseCancellation(payload []byte) (Cancellation, error) {
 	field(m, "started", true, &c.Started)
 	field(m, "error", false, &c.Error)
 	field(m, "guestBootId", false, &c.BootID)
-	var raw json.RawMessage
-	if field(m, "result", false, &raw) {
-		inner := parse("cancel-execution reply's result", raw)
+	var fields map[string]any
+	if field(m, "result", false, &fields) {
+		inner := &message{name: "cancel-execution reply's result", fields: fields}
 		c.Result = &Result{}
 		if inner.result(c.Result); inner.err != nil && m.err == nil {
 			m.err = inner.err

@@ -1,81 +1,226 @@
 package wire
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
-	"io"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/sandlot-go/sandlot/internal/jsontree"
 )
 
 // A Request is what the host sends as the first frame of a connection. Body is
-// one of the *Body types of this package, or nil.
+// one of the *Body types of this package, nil, or a tree of plain values.
 type Request struct {
-	Op    string `json:"op"`
-	Body  any    `json:"body,omitempty"`
-	Token string `json:"token,omitempty"`
+	Op    string
+	Body  any
+	Token string
 }
 
 // A ReserveBody asks for an execution id of the caller's choice.
 type ReserveBody struct {
-	ExecutionID string `json:"executionId,omitempty"`
+	ExecutionID string
 }
 
 // An ExecuteBody starts a program. Absent fields are omitted, never null.
 type ExecuteBody struct {
-	ExecutionID string            `json:"executionId,omitempty"`
-	Command     string            `json:"command"`
-	Args        []string          `json:"args"`
-	Cwd         string            `json:"cwd,omitempty"`
-	Env         map[string]string `json:"env,omitempty"`
-	Stdin       *string           `json:"stdin,omitempty"`
-	TimeoutMs   int64             `json:"timeoutMs,omitempty"`
-	MaxOutput   int64             `json:"maxOutputBytes,omitempty"` // per stream
+	ExecutionID string
+	Command     string
+	Args        []string
+	Cwd         string
+	Env         map[string]string
+	Stdin       *string
+	TimeoutMs   int64
+	MaxOutput   int64 // per stream
 }
 
 // A CancelBody names the execution to end.
 type CancelBody struct {
-	ExecutionID string `json:"executionId"`
+	ExecutionID string
 }
 
 // A ReadBody is the body of read-file and read-file-stream.
 type ReadBody struct {
-	Path     string `json:"path"`
-	Encoding string `json:"encoding,omitempty"`
-	Offset   *int64 `json:"offset,omitempty"`
-	Length   *int64 `json:"length,omitempty"`
+	Path     string
+	Encoding string
+	Offset   *int64
+	Length   *int64
 }
 
 // A WriteBody is the body of write-file. Content is base64 when Encoding says
 // so and UTF-8 text otherwise.
 type WriteBody struct {
-	Path     string `json:"path"`
-	Content  string `json:"content"`
-	Encoding string `json:"encoding,omitempty"`
-	Part     *Part  `json:"part,omitempty"`
+	Path     string
+	Content  string
+	Encoding string
+	Part     *Part
 }
 
 // A Part makes a write-file one step of a write of any size: Path then names
 // the temporary file and RenameTo, in the final part, the target.
 type Part struct {
-	Offset   int64  `json:"offset"`
-	Final    bool   `json:"final"`
-	RenameTo string `json:"renameTo,omitempty"`
-	Discard  bool   `json:"discard,omitempty"`
+	Offset   int64
+	Final    bool
+	RenameTo string
+	Discard  bool
 }
 
 // EncodingBase64 marks content that is base64 (standard alphabet, padded).
 const EncodingBase64 = "base64"
 
-// Marshal is json.Marshal without the escaping for HTML, which the protocol's
-// other implementations do not do and which costs bytes of a bounded frame.
-func Marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
+// Append appends the request's JSON to dst. It fails only for a Body that is no
+// JSON.
+func (r Request) Append(dst []byte) ([]byte, error) {
+	o := object{dst: append(dst, '{')}
+	o.text("op", r.Op)
+	if r.Body != nil {
+		o.key("body")
+		if b, ok := r.Body.(body); ok {
+			o.dst = b.append(o.dst)
+		} else if tree, err := jsontree.Append(o.dst, r.Body); err != nil {
+			return nil, err
+		} else {
+			o.dst = tree
+		}
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	if r.Token != "" {
+		o.text("token", r.Token)
+	}
+	return append(o.dst, '}'), nil
+}
+
+// MarshalJSON is Append for encoding/json.
+func (r Request) MarshalJSON() ([]byte, error) { return r.Append(nil) }
+
+type body interface{ append(dst []byte) []byte }
+
+var (
+	_ body = ReserveBody{}
+	_ body = ExecuteBody{}
+	_ body = CancelBody{}
+	_ body = ReadBody{}
+	_ body = WriteBody{}
+)
+
+func (b ReserveBody) append(dst []byte) []byte {
+	o := object{dst: append(dst, '{')}
+	o.textIf("executionId", b.ExecutionID)
+	return append(o.dst, '}')
+}
+
+func (b ExecuteBody) append(dst []byte) []byte {
+	o := object{dst: append(dst, '{')}
+	o.textIf("executionId", b.ExecutionID)
+	o.text("command", b.Command)
+	o.key("args")
+	o.dst = append(o.dst, '[')
+	for i, arg := range b.Args {
+		if i > 0 {
+			o.dst = append(o.dst, ',')
+		}
+		o.dst = jsontree.AppendString(o.dst, arg)
+	}
+	o.dst = append(o.dst, ']')
+	o.textIf("cwd", b.Cwd)
+	if len(b.Env) > 0 {
+		o.key("env")
+		env := object{dst: append(o.dst, '{')}
+		for _, k := range slices.Sorted(maps.Keys(b.Env)) {
+			env.text(k, b.Env[k])
+		}
+		o.dst = append(env.dst, '}')
+	}
+	if b.Stdin != nil {
+		o.text("stdin", *b.Stdin)
+	}
+	o.numberIf("timeoutMs", b.TimeoutMs)
+	o.numberIf("maxOutputBytes", b.MaxOutput)
+	return append(o.dst, '}')
+}
+
+func (b CancelBody) append(dst []byte) []byte {
+	o := object{dst: append(dst, '{')}
+	o.text("executionId", b.ExecutionID)
+	return append(o.dst, '}')
+}
+
+func (b ReadBody) append(dst []byte) []byte {
+	o := object{dst: append(dst, '{')}
+	o.text("path", b.Path)
+	o.textIf("encoding", b.Encoding)
+	if b.Offset != nil {
+		o.number("offset", *b.Offset)
+	}
+	if b.Length != nil {
+		o.number("length", *b.Length)
+	}
+	return append(o.dst, '}')
+}
+
+func (b WriteBody) append(dst []byte) []byte {
+	o := object{dst: append(dst, '{')}
+	o.text("path", b.Path)
+	o.text("content", b.Content)
+	o.textIf("encoding", b.Encoding)
+	o.part(b.Part)
+	return append(o.dst, '}')
+}
+
+// part appends the field "part" unless p is nil.
+func (o *object) part(p *Part) {
+	if p == nil {
+		return
+	}
+	o.key("part")
+	part := object{dst: append(o.dst, '{')}
+	part.number("offset", p.Offset)
+	part.flag("final", p.Final)
+	part.textIf("renameTo", p.RenameTo)
+	if p.Discard {
+		part.flag("discard", true)
+	}
+	o.dst = append(part.dst, '}')
+}
+
+// An object is a JSON object that is being written: dst ends behind its opening
+// brace or its last field.
+type object struct {
+	dst    []byte
+	fields int
+}
+
+func (o *object) key(name string) {
+	if o.fields++; o.fields > 1 {
+		o.dst = append(o.dst, ',')
+	}
+	o.dst = append(jsontree.AppendString(o.dst, name), ':')
+}
+
+func (o *object) text(name, value string) {
+	o.key(name)
+	o.dst = jsontree.AppendString(o.dst, value)
+}
+
+func (o *object) textIf(name, value string) {
+	if value != "" {
+		o.text(name, value)
+	}
+}
+
+func (o *object) number(name string, value int64) {
+	o.key(name)
+	o.dst = strconv.AppendInt(o.dst, value, 10)
+}
+
+func (o *object) numberIf(name string, value int64) {
+	if value != 0 {
+		o.number(name, value)
+	}
+}
+
+func (o *object) flag(name string, value bool) {
+	o.key(name)
+	o.dst = strconv.AppendBool(o.dst, value)
 }
 
 // An Envelope is a request as the guest finds it. Nothing in it is checked: Op
@@ -93,13 +238,8 @@ var ErrNotJSON = errors.New("wire: payload is not JSON")
 // ParseEnvelope reads a request. JSON that is no object is a request with
 // nothing in it, as the reference guest sees it. Numbers are json.Number.
 func ParseEnvelope(payload []byte) (Envelope, error) {
-	dec := json.NewDecoder(bytes.NewReader(payload))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
-		return Envelope{}, ErrNotJSON
-	}
-	if _, err := dec.Token(); err != io.EOF {
+	v, err := jsontree.Parse(payload)
+	if err != nil {
 		return Envelope{}, ErrNotJSON
 	}
 	o, _ := v.(map[string]any)

@@ -24,9 +24,8 @@ const (
 
 // WriteOverhead is the length of a write-file frame's payload without the
 // content's base64.
-func WriteOverhead(body WriteBody, token string) (int, error) {
-	tail, err := writeTail(body, token)
-	return len(writeHead) + len(tail), err
+func WriteOverhead(body WriteBody, token string) int {
+	return len(writeHead) + len(writeTail(body, token))
 }
 
 // Room is how many bytes of content still fit.
@@ -56,38 +55,26 @@ func (w *WriteFrame) start() {
 // Frame returns the whole frame, which is valid until the following Add or
 // Reset. Content and Encoding of body are not looked at. Frame can be called
 // again with another body or token.
-func (w *WriteFrame) Frame(body WriteBody, token string) ([]byte, error) {
-	tail, err := writeTail(body, token)
-	if err != nil {
-		return nil, err
-	}
+func (w *WriteFrame) Frame(body WriteBody, token string) []byte {
 	w.start()
-	frame := append(w.buf, tail...)
+	frame := append(w.buf, writeTail(body, token)...)
 	w.buf = frame[:len(w.buf)] // the buffer may have moved
 	PutHeader(frame)
-	return frame, nil
+	return frame
 }
 
 // Reset empties the frame and keeps its buffer.
 func (w *WriteFrame) Reset() { w.buf, w.raw = w.buf[:0], 0 }
 
 // writeTail is what follows the content.
-func writeTail(body WriteBody, token string) ([]byte, error) {
-	rest, err := Marshal(struct {
-		Path     string `json:"path"`
-		Encoding string `json:"encoding"`
-		Part     *Part  `json:"part,omitempty"`
-	}{body.Path, EncodingBase64, body.Part})
-	if err != nil {
-		return nil, err
-	}
-	tail := append([]byte(`",`), rest[1:]...)
+func writeTail(body WriteBody, token string) []byte {
+	o := object{dst: []byte(`",`)}
+	o.text("path", body.Path)
+	o.text("encoding", EncodingBase64)
+	o.part(body.Part)
+	o.dst = append(o.dst, '}')
 	if token != "" {
-		text, err := Marshal(token)
-		if err != nil {
-			return nil, err
-		}
-		tail = append(append(tail, `,"token":`...), text...)
+		o.text("token", token)
 	}
-	return append(tail, '}'), nil
+	return append(o.dst, '}')
 }
