@@ -16,5 +16,5 @@
 //
 // What is decided from bytes (objects, paths, error kinds, events, retries) is
 // in files of its own that do no I/O. The package imports nothing but the
-// standard library; keep it so.
+// standard library and internal/jsontree; keep it so.
 package k8s

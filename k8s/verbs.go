@@ -20,8 +20,10 @@ func (c *Client) Get(ctx context.Context, r Resource, name string) (Object, erro
 }
 
 // Create stores a new object. What o leaves out of apiVersion and kind is filled
-// in; its name must be set, and its namespace may be. A field that the server
-// does not know is refused rather than dropped.
+// in. A field that the server does not know is refused rather than dropped.
+//
+// A POST may have been applied although it failed. Unless the error says
+// NotApplied, or is a refusal, look for the object before posting it again.
 func (c *Client) Create(ctx context.Context, r Resource, o Object) (Object, error) {
 	q, err := c.call("POST", r, "")
 	if err != nil {

@@ -128,7 +128,13 @@ func (l *watchedListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &watchedConn{TCPConn: c.(*net.TCPConn), closed: l.closed(c.RemoteAddr())}, nil
+	host := c.RemoteAddr()
+	if isClosed(l.closed(host)) { // of an earlier connection from there
+		l.mu.Lock()
+		delete(l.closes, host.String())
+		l.mu.Unlock()
+	}
+	return &watchedConn{TCPConn: c.(*net.TCPConn), closed: l.closed(host)}, nil
 }
 
 // closed returns a channel that is closed when the guest closes its connection

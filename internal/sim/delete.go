@@ -71,15 +71,18 @@ func (w *world) remove(r *resource, o object, propagation string) {
 	}
 }
 
-// dependents are the objects that name id as an owner.
-func (w *world) dependents(ns, id string) map[*resource][]object {
-	out := make(map[*resource][]object)
+// A dependent is an object that names another as an owner.
+type dependent struct {
+	resource *resource
+	object   object
+}
+
+func (w *world) dependents(ns, id string) (out []dependent) {
 	for _, r := range collected {
-		owned := w.where(r, ns, func(o object) bool {
+		for _, o := range w.where(r, ns, func(o object) bool {
 			return slices.ContainsFunc(items(o, "metadata", "ownerReferences"), func(ref any) bool { return text(ref, "uid") == id })
-		})
-		if len(owned) > 0 {
-			out[r] = owned
+		}) {
+			out = append(out, dependent{r, o})
 		}
 	}
 	return out
@@ -94,16 +97,14 @@ func (w *world) collect(r *resource, o object) {
 		w.collectForeground(r, o)
 		return
 	case dying(o) && has(o, orphan):
-		for kind, list := range w.dependents(namespace(o), uid(o)) {
-			for _, d := range list {
-				w.edit(kind, d, func(d object) {
-					refs := slices.DeleteFunc(items(d, "metadata", "ownerReferences"), func(ref any) bool { return text(ref, "uid") == uid(o) })
-					need(d, "metadata")["ownerReferences"] = refs
-					if len(refs) == 0 {
-						delete(need(d, "metadata"), "ownerReferences")
-					}
-				})
-			}
+		for _, d := range w.dependents(namespace(o), uid(o)) {
+			w.edit(d.resource, d.object, func(d object) {
+				refs := slices.DeleteFunc(items(d, "metadata", "ownerReferences"), func(ref any) bool { return text(ref, "uid") == uid(o) })
+				need(d, "metadata")["ownerReferences"] = refs
+				if len(refs) == 0 {
+					delete(need(d, "metadata"), "ownerReferences")
+				}
+			})
 		}
 		w.finalize(r, o, orphan)
 		return
@@ -130,17 +131,15 @@ func (w *world) collect(r *resource, o object) {
 // one is left.
 func (w *world) collectForeground(r *resource, o object) {
 	blocked := false
-	for kind, list := range w.dependents(namespace(o), uid(o)) {
-		for _, d := range list {
-			for _, ref := range items(d, "metadata", "ownerReferences") {
-				blocked = blocked || text(ref, "uid") == uid(o) && at(ref, "blockOwnerDeletion") == true
-			}
-			propagation := ""
-			if len(w.dependents(namespace(d), uid(d))) > 0 {
-				propagation = "Foreground"
-			}
-			w.remove(kind, d, propagation)
+	for _, d := range w.dependents(namespace(o), uid(o)) {
+		for _, ref := range items(d.object, "metadata", "ownerReferences") {
+			blocked = blocked || text(ref, "uid") == uid(o) && at(ref, "blockOwnerDeletion") == true
 		}
+		propagation := ""
+		if len(w.dependents(namespace(o), uid(d.object))) > 0 {
+			propagation = "Foreground"
+		}
+		w.remove(d.resource, d.object, propagation)
 	}
 	if !blocked {
 		w.finalize(r, o, foreground)

@@ -187,10 +187,8 @@ func (w *world) wakeWaiting(pool place) {
 
 func (w *world) noticeGarbage(r *resource, p place, old, now object) {
 	if now == nil {
-		for kind, list := range w.dependents(p.namespace, uid(old)) {
-			for _, d := range list {
-				w.schedule(reaction, task{collectTask, kind, placeOf(d)})
-			}
+		for _, d := range w.dependents(p.namespace, uid(old)) {
+			w.schedule(reaction, task{collectTask, d.resource, placeOf(d.object)})
 		}
 	} else if dying(now) || old == nil && len(items(now, "metadata", "ownerReferences")) > 0 {
 		w.schedule(reaction, task{collectTask, r, p})

@@ -76,14 +76,14 @@ func fqdn(svc object) string {
 // the ready pods that it selects, and no record without one.
 func (w *world) publish() {
 	records := make(map[string][]string)
+	ready := w.where(pods, "", func(pod object) bool {
+		return text(pod, "status", "podIP") != "" && !dying(pod) && isTrue(pod, "Ready")
+	})
 	for _, svc := range w.all(services, "") {
 		selector := texts(sub(svc, "spec", "selector"))
-		if len(selector) == 0 {
-			continue
-		}
-		for _, pod := range w.all(pods, namespace(svc)) {
-			if ip := text(pod, "status", "podIP"); ip != "" && !dying(pod) && isTrue(pod, "Ready") && matchesAll(labels(pod), selector) {
-				records[fqdn(svc)] = append(records[fqdn(svc)], ip)
+		for _, pod := range ready {
+			if len(selector) > 0 && namespace(pod) == namespace(svc) && matchesAll(sub(pod, "metadata", "labels"), selector) {
+				records[fqdn(svc)] = append(records[fqdn(svc)], text(pod, "status", "podIP"))
 			}
 		}
 	}
@@ -102,7 +102,7 @@ func (w *world) publish() {
 	w.records = records
 }
 
-func matchesAll(have, want map[string]string) bool {
+func matchesAll(have object, want map[string]string) bool {
 	for k, v := range want {
 		if have[k] != v {
 			return false

@@ -1,0 +1,127 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"github.com/sandlot-go/sandlot/internal/jsontree"
+)
+
+// A MessageError reports a payload that is not the message it should be.
+type MessageError struct {
+	Message string // what was expected, such as "reserve-execution reply"
+	Problem string
+}
+
+func (e *MessageError) Error() string {
+	return fmt.Sprintf("wire: invalid %s: %s", e.Message, e.Problem)
+}
+
+// message is one decoded object whose fields are read strictly: a field is of
+// its type or the message is refused.
+type message struct {
+	name   string
+	fields map[string]any
+	err    error
+}
+
+func parse(name string, payload []byte) *message {
+	v, err := jsontree.Parse(payload)
+	m := &message{name: name}
+	var ok bool
+	switch m.fields, ok = v.(map[string]any); {
+	case err != nil:
+		m.fail("not a JSON object: %v", err)
+	case v == nil:
+		m.fail("null instead of an object")
+	case !ok:
+		m.fail("not a JSON object")
+	}
+	return m
+}
+
+func (m *message) fail(format string, args ...any) {
+	if m.err == nil {
+		m.err = &MessageError{Message: m.name, Problem: fmt.Sprintf(format, args...)}
+	}
+}
+
+// field stores the field in v and reports whether it is there. A null counts as
+// absent.
+func field[T bool | string | []any | map[string]any](m *message, key string, required bool, v *T) bool {
+	value := m.fields[key]
+	if value == nil {
+		if required {
+			m.fail("no %s", key)
+		}
+		return false
+	}
+	typed, ok := value.(T)
+	if !ok {
+		m.fail("%s is of the wrong type", key)
+		return false
+	}
+	*v = typed
+	return true
+}
+
+// texts is field for a list of strings.
+func (m *message) texts(key string, v *[]string) {
+	var list []any
+	if !field(m, key, false, &list) {
+		return
+	}
+	*v = make([]string, 0, len(list))
+	for _, e := range list {
+		s, ok := e.(string)
+		if !ok {
+			m.fail("%s is not a list of strings", key)
+			return
+		}
+		*v = append(*v, s)
+	}
+}
+
+// integer is field for a whole number that both sides can hold exactly.
+func (m *message) integer(key string, required bool, v *int64) bool {
+	value := m.fields[key]
+	if value == nil {
+		if required {
+			m.fail("no %s", key)
+		}
+		return false
+	}
+	number, ok := value.(json.Number)
+	if !ok {
+		m.fail("%s is of the wrong type", key)
+		return false
+	}
+	n, err := number.Int64()
+	if err != nil { // 1e3 and 2.0 are whole numbers too
+		f, ferr := number.Float64()
+		if ferr != nil || f != math.Trunc(f) || math.Abs(f) > MaxSafeInteger {
+			m.fail("%s is no safe integer", key)
+			return false
+		}
+		n = int64(f)
+	}
+	if n < -MaxSafeInteger || n > MaxSafeInteger {
+		m.fail("%s is no safe integer", key)
+		return false
+	}
+	*v = n
+	return true
+}
+
+// size is integer for a number of bytes, or a position.
+func (m *message) size(key string, required bool, v *int64) bool {
+	if !m.integer(key, required, v) {
+		return false
+	}
+	if *v < 0 {
+		m.fail("%s is negative", key)
+		return false
+	}
+	return true
+}
