@@ -132,36 +132,16 @@ func restricts(g, allowed grant) bool {
 	return g.dns.within(allowed.dns) && g.sni.within(allowed.sni)
 }
 
-// outsideBlocks subtracts the allowed blocks, which may cover the grant together, each on its own ports.
+// outsideBlocks subtracts the allowed blocks, which may cover the grant together. Those of a translation are on every port.
 func (a allowance) outsideBlocks(g grant) string {
-	type piece struct {
-		addrs addrSet
-		ports portSet
-	}
-	rest := []piece{{g.peer.block, g.ports.ports}}
+	rest := g.peer.block
 	for _, allowed := range a.allowed {
-		if !restricts(g, allowed) || allowed.peer.kind != peerBlock && allowed.peer.kind != peerEverything {
-			continue
-		}
-		var next []piece
-		for _, p := range rest {
-			covered := p.addrs
-			if allowed.peer.kind == peerBlock {
-				covered = p.addrs.both(allowed.peer.block)
-			}
-			if addrs := p.addrs.minus(covered); len(addrs) > 0 {
-				next = append(next, piece{addrs, p.ports})
-			}
-			if ports := p.ports.minus(allowed.ports.ports); len(covered) > 0 && !ports.empty() {
-				next = append(next, piece{covered, ports})
-			}
-		}
-		rest = next
-	}
-	for _, p := range rest {
-		if len(p.addrs) > 0 && !p.ports.empty() {
-			return fmt.Sprintf("%s admits %s on %s, which is not allowed", g.peer.text, p.addrs.example(), p.ports.text())
+		if allowed.peer.kind == peerBlock && restricts(g, allowed) && g.ports.ports.minus(allowed.ports.ports).empty() {
+			rest = rest.minus(allowed.peer.block)
 		}
 	}
-	return ""
+	if len(rest) == 0 || g.ports.ports.empty() {
+		return ""
+	}
+	return fmt.Sprintf("%s admits %s on %s, which is not allowed", g.peer.text, rest.example(), g.ports.ports.text())
 }

@@ -2,7 +2,6 @@ package policy_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -275,12 +274,3 @@ func sandbox(extra ...string) policy.Pod {
 // baseline lets the host reach the agent, and nobody else.
 const baseline = `{"kind":"NetworkPolicy","metadata":{"name":"base","namespace":"lab-7"},"spec":{"podSelector":{"matchExpressions":[{"key":"sandbox.namzu.ai/template","operator":"Exists"}]},` +
 	`"policyTypes":["Ingress"],"ingress":[{"from":[{"podSelector":{"matchLabels":{"namzu.ai/component":"host"}}}],"ports":[{"protocol":"TCP","port":1024}]}]}}`
-
-func marshal(t testing.TB, v any) []byte {
-	t.Helper()
-	raw, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw
-}

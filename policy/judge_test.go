@@ -221,4 +221,13 @@ func TestDeletedPoliciesDoNotCount(t *testing.T) {
 	if got := policy.JudgeIngress(policy.Ingress{}, "", lists(t, baseline, open), policy.Core, p, 1024); got.Refusal != policy.PortOpen {
 		t.Errorf("got %q, want the port open for as long as the policy is there", got.Refusal)
 	}
+	manifest, err := translationJSON{Engine: "core", Policy: policyJSON{Kind: "deny-all"}}.translate(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaving := lists(t, text(manifest))
+	leaving.Core[0]["metadata"].(map[string]any)["deletionTimestamp"] = "2026-11-29T19:33:27Z"
+	if got, err := policy.JudgeUnion(manifest, leaving, policy.Core, builderPod); err != nil || got.Refusal != policy.NoEnforcingPolicy {
+		t.Errorf("got %q, %v; want no enforcing policy", got.Refusal, err)
+	}
 }

@@ -376,3 +376,25 @@ func TestNarrowerNeedsAnOwner(t *testing.T) {
 		}
 	})
 }
+
+// The fence is proved again after five minutes, and at once after Invalidate.
+func TestFenceIsProvedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, ciliumList)
+		c.putFence()
+		n := narrower(t, c, &policy.Egress{})
+		set := func() error { return n.Set(t.Context(), []string{"a.example"}) }
+		if err := set(); err != nil {
+			t.Fatal(err)
+		}
+		c.remove(fencePath)
+		time.Sleep(5*time.Minute - time.Second)
+		if err := set(); err != nil {
+			t.Errorf("before the proof's end: %v", err)
+		}
+		time.Sleep(time.Second)
+		if got := outcome(set()); got != "KubernetesAdmissionFenceMissingError" {
+			t.Errorf("after it: %s, want the fence missing", got)
+		}
+	})
+}

@@ -493,3 +493,58 @@ func TestCheckIsBounded(t *testing.T) {
 		}
 	})
 }
+
+// A collection that could be read, and was not because reading went wrong, fails the check: what it holds is not known.
+func TestCheckNeedsWhatItMayRead(t *testing.T) {
+	for _, list := range []string{adminList, baselineList, widerList, ciliumList, coreList} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, ciliumList, widerList, adminList, baselineList)
+			c.put(coreList, baseline)
+			v := c.verifier(policy.Config{Ingress: policy.Ingress{Engine: policy.Cilium}})
+			c.setAnswer(func(r *http.Request) (int, string) {
+				if r.URL.Path == list {
+					return 500, ""
+				}
+				return 0, ""
+			})
+			if _, err := v.Check(t.Context(), sandbox()); k8s.KindOf(err) != k8s.ServerError {
+				t.Errorf("%s answers 500: got %v, want that failure", list, err)
+			}
+			c.setAnswer(nil)
+			if _, err := v.Check(t.Context(), sandbox()); err != nil {
+				t.Errorf("%s answers again: %v", list, err)
+			}
+		})
+	}
+}
+
+// The label of a sandbox's own policy is new on every pod, and does not make a pass another one.
+func TestPassesAreSharedBySandboxes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		v := c.verifier(policy.Config{Egress: &policy.Egress{PerSandbox: &policy.PerSandbox{Engine: policy.Cilium, AdmissionPolicyName: "fence"}}})
+		c.apply(v)
+		c.put(coreList, baseline)
+		for i, remembered := range []bool{false, true, true} {
+			pod := sandbox()
+			for key, value := range v.Labels(fmt.Sprintf("namzu-task-%d", i)) {
+				pod.Labels[key] = value
+			}
+			if report, err := v.Check(t.Context(), pod); err != nil || report.Remembered != remembered {
+				t.Errorf("sandbox %d: %s, %v; want remembered %v", i, text(report), err, remembered)
+			}
+		}
+		other := sandbox("tier", "gold")
+		if report, err := v.Check(t.Context(), other); err != nil || report.Remembered {
+			t.Errorf("a pod with another label: %s, %v; want a new pass", text(report), err)
+		}
+		for i := range 600 {
+			if _, err := v.Check(t.Context(), sandbox("n", fmt.Sprint(i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if report, err := v.Check(t.Context(), other); err != nil || report.Remembered {
+			t.Errorf("after 600 others: %s, %v; want it forgotten", text(report), err)
+		}
+	})
+}

@@ -62,7 +62,6 @@ func (p *preauth) hold(c *conn, n int) error {
 	}
 	c.held += n
 	p.bytes += n
-	println("hold", c, n, p.bytes, p.maxBytes)
 	if p.bytes > p.maxBytes {
 		return refusal(fmt.Sprintf("preauth_buffer_exhausted: limit %d bytes (%s)", p.maxBytes, variablePreauthBytes))
 	}

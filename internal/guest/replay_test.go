@@ -110,7 +110,19 @@ func (p *replay) play() []string {
 		}
 	}
 	for _, l := range p.r.Lines {
-		p.finish(ctx, p.lines[l.ID])
+		if l.End.By != "nobody" {
+			p.finish(ctx, p.lines[l.ID])
+		}
+	}
+	for _, l := range p.r.Lines { // what was still open when all was over
+		if l.End.By == "nobody" {
+			p.finish(ctx, p.lines[l.ID])
+		}
+	}
+	for _, l := range p.lines {
+		l.conn.Close()
+		l.writers.Wait()
+		<-l.ended
 	}
 	return append(p.diffs, p.compare(now)...)
 }
@@ -309,11 +321,6 @@ func (p *replay) finish(ctx context.Context, l *replayLine) {
 	if l == nil {
 		return
 	}
-	defer func() {
-		l.conn.Close()
-		l.writers.Wait()
-		<-l.ended
-	}()
 	end := l.recorded.End
 	switch end.By {
 	case "nobody":

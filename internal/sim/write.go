@@ -112,7 +112,7 @@ func (k *call) checkUpdate(old, next object) *failure {
 	for _, field := range []string{"uid", "creationTimestamp"} {
 		if v := text(next, "metadata", field); v != "" && v != text(old, "metadata", field) {
 			wrong := invalidValue("metadata."+field, quoted(v), "field is immutable")
-			causes = append(causes, wrong)
+			causes = append(causes, wrong, wrong) // the server checks it in two places
 		}
 	}
 	if causes != nil {
