@@ -172,7 +172,7 @@ type requestCounter struct {
 func (c *requestCounter) count(r k8s.RequestInfo) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.requests++
+	c.requests += max(1, r.Sent)
 	key := r.Method + " " + r.Path
 	if c.seen[key] {
 		c.retries++

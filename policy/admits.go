@@ -32,6 +32,9 @@ func (p peer) admits(e Endpoint) (tri, string) {
 }
 
 func (p peer) admitsPod(e Endpoint) (tri, string) {
+	if e.Pod == nil && p.unbounded {
+		return unknown, "Cilium takes the address for something that is not excluded"
+	}
 	if e.Pod == nil {
 		if e.Outside || e.Addr.IsLoopback() || e.Addr.IsLinkLocalUnicast() || e.Addr.IsMulticast() {
 			return no, ""

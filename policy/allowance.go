@@ -136,7 +136,7 @@ func restricts(g, allowed grant) bool {
 func (a allowance) outsideBlocks(g grant) string {
 	rest := g.peer.block
 	for _, allowed := range a.allowed {
-		if allowed.peer.kind == peerBlock && restricts(g, allowed) && g.ports.ports.minus(allowed.ports.ports).empty() {
+		if allowed.peer.kind == peerBlock && g.ports.ports.minus(allowed.ports.ports).empty() {
 			rest = rest.minus(allowed.peer.block)
 		}
 	}

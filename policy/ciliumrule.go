@@ -161,6 +161,7 @@ func readEndpoints(v any, at string, s scope) peer {
 	if !named && s.namespace != "" {
 		p.namespace = append(p.namespace, s.ownNamespace()...)
 	}
+	p.unbounded = named && broad(p.namespace) && broad(p.pod)
 	p.text = fmt.Sprintf("%s pods %s of namespaces %s", at, requirementText(p.pod), requirementText(p.namespace))
 	return p
 }

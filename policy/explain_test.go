@@ -158,6 +158,8 @@ func TestExplainUnknown(t *testing.T) {
 		{"a deny rule that cannot be read may take it back", policy.Cilium, []string{cnp("d", `"egressDeny":[{"toGroups":[{}]}],"egress":[{"toEntities":["all"]}]`)}, to("192.0.2.1", "TCP", 443), policy.Unknown, "may deny"},
 		{"the world is what is outside", policy.Cilium, []string{cnp("w", `"egress":[{"toEntities":["world"]}]`)}, to("1.1.1.1", "TCP", 443), policy.Open, "entity world"},
 		{"a private address may be inside", policy.Cilium, []string{cnp("w", `"egress":[{"toEntities":["world"]}]`)}, to("10.1.1.1", "TCP", 443), policy.Unknown, "outside the cluster"},
+		{"what only excludes pods may be anything else", policy.Cilium, []string{cnp("n", `"egress":[{"toEndpoints":[{"matchExpressions":[{"key":"k8s:io.kubernetes.pod.namespace","operator":"NotIn","values":["x"]}]}]}]`)},
+			&policy.Endpoint{Addr: netip.MustParseAddr("1.1.1.1"), Port: 443, Outside: true}, policy.Unknown, "not excluded"},
 		{"the host is some address", policy.Cilium, []string{cnp("h", `"egress":[{"toEntities":["host"]}]`)}, to("10.1.1.1", "TCP", 443), policy.Unknown, "belongs to that entity"},
 	} {
 		got, err := policy.Explain(parse(t, c.policies...), policy.Question{Pod: policy.Pod{Namespace: "lab-7"}, Engine: c.engine, To: c.to})

@@ -62,6 +62,7 @@ func TestUnionJudgesMeaning(t *testing.T) {
 		{"a port with an exponent", denyAll, cnp("x", toPort(`{"port":"5.3e1","protocol":"UDP"}`)), "not-evaluable", "neither a number nor a name"},
 		{"an empty port", denyAll, cnp("x", toPort(`{"port":"","protocol":"UDP"}`)), "not-evaluable", "neither"},
 		{"a protocol in lower case, which no server stores", denyAll, np("x", `"policyTypes":["Egress"],"egress":[{"to":[`+dnsPeer+`],"ports":[{"protocol":"udp","port":53}]}]`), "not-evaluable", "none of TCP, UDP and SCTP"},
+		{"SCTP is part of an allowed ANY", static(nil, "x.example"), cnp("x", toPort(`{"port":"53","protocol":"SCTP"}`)), "", ""},
 		{"ANY on another port is SCTP too", static(&narrowingJSON{Ports: []int{53}}, "x.example"), cnp("x", `"egress":[{"toFQDNs":[{"matchName":"x.example"}],"toPorts":[{"ports":[{"port":"53","protocol":"ANY"}]}]}]`), "policy-widens-egress", "UDP 53"},
 		{"private IPv4 behind a mapped block", internet, np("x", egressTo(`{"ipBlock":{"cidr":"::ffff:10.0.0.0/104"}}`)), "policy-widens-egress", "10.0.0.1 (private addresses)"},
 		{"public IPv4 behind a mapped block", internet, np("x", egressTo(`{"ipBlock":{"cidr":"::ffff:198.51.100.0/120"}}`)), "", ""},

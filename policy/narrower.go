@@ -35,7 +35,7 @@ type Narrower struct {
 	tail     chan struct{} // closed when the change before the next one is over
 }
 
-// Narrower returns the Narrower of a sandbox. The configuration must have PerSandbox; acquire asks with HasPerSandbox.
+// Narrower returns the Narrower of a sandbox. The configuration must have PerSandbox, which HasPerSandbox reports.
 func (v *Verifier) Narrower(owner Owner) (*Narrower, error) {
 	e := v.config.Egress
 	if !v.HasPerSandbox() {

@@ -29,7 +29,7 @@ func (c *cluster) putFence() {
 	c.put(strings.TrimSuffix(bindingPath, "/"), binding, strings.Replace(binding, "fence-binding", "fence-here", 1))
 }
 
-// outcomes names an error as the recorded cases do.
+// outcome names an error as the recorded cases do.
 func outcome(err error) string {
 	if err == nil {
 		return "ok"

@@ -29,6 +29,7 @@ type peer struct {
 	name      string        // peerName, peerPattern, peerEntity
 	text      string        // for messages, with its place in the rule
 	problem   string        // peerOpaque: why
+	unbounded bool          // peerPods: only excludes, which in Cilium also selects what is no pod
 	note      string        // what an operator should know about this reading
 }
 

@@ -92,16 +92,16 @@ func (e *Error) summary() string {
 
 // remedy says what an operator can do. Policies add up, which is why none is excused by another.
 func (e *Error) remedy() string {
-	optOut := "set egress.verify to named-object-only to look at the named object alone"
+	field, optOut := "Egress", "set Egress.Verify to named-object-only to look at the named object alone"
 	if e.Direction == ingress.name {
-		optOut = "set ingress to unverified when the boundary is no Kubernetes policy"
+		field, optOut = "Ingress", "set Ingress.InsecureUnverified when the boundary is no Kubernetes policy"
 	}
 	var missing []string
 	for _, u := range e.Unread {
 		if u.Required && u.Why == UnreadForbidden {
 			missing = append(missing, u.Rule)
 		} else if u.Required {
-			missing = append(missing, fmt.Sprintf("set %s.engine to one that the cluster serves", e.Direction))
+			missing = append(missing, fmt.Sprintf("set %s.Engine to one that the cluster serves", field))
 		}
 	}
 	switch {
@@ -152,7 +152,11 @@ func examinedText(examined []Examined) string {
 		case x.Verdict == DoesNotSelect:
 			others++
 		case len(parts) < most:
-			parts = append(parts, fmt.Sprintf("%s/%s: %s", x.Kind, x.Name, x.Verdict))
+			part := fmt.Sprintf("%s/%s: %s", x.Kind, x.Name, x.Verdict)
+			if x.Detail != "" {
+				part += " (" + excerpt(x.Detail, 120) + ")"
+			}
+			parts = append(parts, part)
 		default:
 			left++
 		}

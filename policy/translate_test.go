@@ -77,16 +77,16 @@ func TestTranslate(t *testing.T) {
 	used(t, betterTranslations, seen)
 }
 
-// A duplicate exception, or one that is a private range anyway, is written once.
+// A duplicate exception, or one that is a private range anyway, is written once. A mapped one is of the IPv6 block.
 func TestTranslateDropsRepeatedExceptions(t *testing.T) {
-	in := translationJSON{Engine: "core", Policy: policyJSON{Kind: "public-internet", ExceptCIDRs: []string{"203.0.113.9/24", "203.0.113.0/24", "10.0.0.0/8", "FC00::/7"}}}
+	in := translationJSON{Engine: "core", Policy: policyJSON{Kind: "public-internet", ExceptCIDRs: []string{"203.0.113.9/24", "203.0.113.0/24", "10.0.0.0/8", "FC00::/7", "::ffff:198.51.100.0/120"}}}
 	got, err := in.translate(t)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rules := got.List("spec", "egress")
 	to := rules[1].(map[string]any)["to"].([]any)
-	for i, want := range []int{8, 3} {
+	for i, want := range []int{8, 4} {
 		if except := to[i].(map[string]any)["ipBlock"].(map[string]any)["except"].([]any); len(except) != want {
 			t.Errorf("block %d has exceptions %v, want %d of them", i, except, want)
 		}

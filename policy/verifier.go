@@ -42,6 +42,9 @@ type boundary struct {
 // New returns a Verifier. It does no I/O and refuses every configuration that can be refused without a cluster, with a
 // [*ConfigError] or a [*HostError].
 func New(client *k8s.Client, config Config) (*Verifier, error) {
+	if client == nil {
+		return nil, invalidConfig("client", "", "is nil")
+	}
 	c := config.withDefaults()
 	if err := c.validate(); err != nil {
 		return nil, err

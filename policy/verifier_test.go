@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sandlot-go/sandlot/k8s"
 	"github.com/sandlot-go/sandlot/policy"
 )
 
@@ -61,6 +60,9 @@ func TestCheckPasses(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				if !strings.Contains(strings.Join(report.Notes, "; "), "what is stored is not proved to be in force") {
+					t.Errorf("the notes are %q: they do not say what was not shown", report.Notes)
+				}
 				if len(report.Ingress) == 0 || report.Remembered || len(report.Notes) == 0 || e != nil && len(report.Egress) == 0 {
 					t.Errorf("the report is %s", text(report))
 				}
@@ -106,7 +108,7 @@ func TestCheckRefuses(t *testing.T) {
 			[]string{"the pod bound to Sandbox x", "NetworkPolicy/debug (egress[0]: to[0] ipBlock 0.0.0.0/0 admits 169.254.169.254 (cloud metadata) on every port", "configured is deny-all",
 				"sandbox.namzu.ai/template=task", "narrow that one or remove it", "named-object-only"}},
 		{"a policy that opens the port", np("open", ingressFrom(`{"namespaceSelector":{}}`)), policy.PortOpen, "open",
-			[]string{"NetworkPolicy/open", "opens agent port 1024", "unverified"}},
+			[]string{"NetworkPolicy/open", "opens agent port 1024", "InsecureUnverified"}},
 		{"a policy that cannot be judged", np("odd", `"policyTypes":["Ingress"],"ingress":[{"from":[{"future":1}]}]`), policy.PolicyNotEvaluable, "odd",
 			[]string{"NetworkPolicy/odd", "cannot be judged", `"future"`}},
 		{"a named port of the pod is looked up", np("byname", `"policyTypes":["Ingress"],"ingress":[{"ports":[{"port":"agent"}]}]`), policy.PortOpen, "byname",
@@ -164,84 +166,6 @@ func TestCheckNamedPorts(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// A collection that the host may not list, or that is not served, is named with the rule that is missing.
-func TestCheckUnread(t *testing.T) {
-	for _, c := range []struct {
-		about, list string
-		code        int
-		required    bool
-		says        string
-	}{
-		{"NetworkPolicies forbidden", coreList, 403, true, "Grant list on networkpolicies of API group networking.k8s.io by a Role in namespace lab-7"},
-		{"NetworkPolicies unauthorized", coreList, 401, true, "Grant list on networkpolicies"},
-		{"CiliumNetworkPolicies forbidden", ciliumList, 403, true, "Grant list on ciliumnetworkpolicies of API group cilium.io by a Role in namespace lab-7"},
-		{"CiliumNetworkPolicies not served", ciliumList, 404, true, "et ingress.engine to one that the cluster serves"},
-		{"clusterwide policies forbidden", widerList, 403, false, "grant list on ciliumclusterwidenetworkpolicies of API group cilium.io by a ClusterRole"},
-		{"AdminNetworkPolicies forbidden", adminList, 403, false, "grant list on adminnetworkpolicies of API group policy.networking.k8s.io by a ClusterRole"},
-		{"baseline policies not served", baselineList, 404, false, ""},
-	} {
-		t.Run(c.about, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				cl := newCluster(t, ciliumList, widerList, adminList, baselineList)
-				v := cl.verifier(policy.Config{Egress: &policy.Egress{Engine: policy.Cilium}})
-				cl.apply(v)
-				cl.put(coreList, baseline)
-				cl.setAnswer(func(r *http.Request) (int, string) {
-					if r.URL.Path == c.list {
-						return c.code, ""
-					}
-					return 0, ""
-				})
-				report, err := v.Check(t.Context(), sandbox())
-				if !c.required {
-					if err != nil {
-						t.Fatal(err)
-					}
-					if len(report.Unread) != 1 || report.Unread[0].Path != c.list || !strings.Contains(report.Unread[0].Rule, c.says) || report.Unread[0].Required {
-						t.Errorf("unread is %s, want %s with %q", text(report.Unread), c.list, c.says)
-					}
-					return
-				}
-				e := refused(t, err, policy.PolicyNotEvaluable)
-				if len(e.Unread) != 1 || e.Unread[0].Path != c.list || !strings.Contains(e.Error(), c.says) || !strings.Contains(e.Error(), "not read: "+e.Unread[0].Resource) {
-					t.Errorf("the refusal is %v, want %s with %q", e, c.list, c.says)
-				}
-				cl.setAnswer(nil)
-				if _, err := v.Check(t.Context(), sandbox()); err != nil {
-					t.Errorf("once it can be read: %v", err)
-				}
-			})
-		})
-	}
-}
-
-// With engine core a cluster that serves cilium.io is told about, and so is one that uses it.
-func TestCheckTellsOfCilium(t *testing.T) {
-	for _, c := range []struct {
-		served, used bool
-		says         string
-	}{{false, false, ""}, {true, false, "the cluster serves cilium.io"}, {true, true, "the namespace has CiliumNetworkPolicies"}} {
-		synctest.Test(t, func(t *testing.T) {
-			cl := newCluster(t)
-			if c.served {
-				cl.lists[ciliumList] = "CiliumNetworkPolicy"
-			}
-			if c.used {
-				cl.put(ciliumList, cnp("x", `"egress":[{}]`))
-			}
-			cl.put(coreList, baseline)
-			report, err := cl.verifier(policy.Config{}).Check(t.Context(), sandbox())
-			if err != nil {
-				t.Fatal(err)
-			}
-			said := strings.Join(report.Notes, "; ")
-			if strings.Contains(said, "cilium.io") != (c.served && !c.used) || !strings.Contains(said, c.says) {
-				t.Errorf("served %v used %v: the notes are %q, want %q", c.served, c.used, said, c.says)
-			}
-		})
-	}
-}
-
 // What is configured away costs no request.
 func TestCheckAsksForNothingNeedless(t *testing.T) {
 	unverified := policy.Ingress{InsecureUnverified: true}
@@ -278,51 +202,6 @@ func TestCheckAsksForNothingNeedless(t *testing.T) {
 				}
 				if got := cl.requests(); len(got) > 0 {
 					t.Errorf("the remembered pass asked for %q", got)
-				}
-			})
-		})
-	}
-}
-
-// Lists come in pages. A page that is lost refuses, whatever the pages before it said.
-func TestCheckPages(t *testing.T) {
-	page := func(next string, objects ...string) string {
-		return fmt.Sprintf(`{"kind":"NetworkPolicyList","metadata":{"continue":%q},"items":[%s]}`, next, strings.Join(objects, ","))
-	}
-	for _, c := range []struct {
-		about string
-		last  func() (int, string)
-		want  string
-	}{
-		{"the second page opens the port", func() (int, string) { return 200, page("", np("open", ingressFrom(`{"namespaceSelector":{}}`))) }, "NetworkPolicy/open"},
-		{"the second page is lost", func() (int, string) {
-			return 400, `{"kind":"Status","status":"Failure","message":"bad token","code":400}`
-		}, "bad token"},
-		{"the second page keeps failing", func() (int, string) { return 503, "" }, "503"},
-		{"the second page is half a page", func() (int, string) { return 200, page("", baseline)[:60] }, "not what was asked for"},
-		{"the second page has no items", func() (int, string) { return 200, `{"kind":"NetworkPolicyList"}` }, "no items"},
-		{"the second page is forbidden", func() (int, string) { return 403, "" }, "list on networkpolicies"},
-	} {
-		t.Run(c.about, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				cl := newCluster(t)
-				cl.setAnswer(func(r *http.Request) (int, string) {
-					switch {
-					case r.URL.Path != coreList:
-						return 0, ""
-					case r.URL.Query().Get("continue") == "":
-						return 200, page("two", baseline)
-					}
-					return c.last()
-				})
-				v := cl.verifier(policy.Config{})
-				if _, err := v.Check(t.Context(), sandbox()); err == nil || !strings.Contains(err.Error(), c.want) {
-					t.Fatalf("got %v, want %q", err, c.want)
-				}
-				cl.setAnswer(nil)
-				cl.put(coreList, baseline)
-				if _, err := v.Check(t.Context(), sandbox()); err != nil {
-					t.Errorf("the failure was remembered: %v", err)
 				}
 			})
 		})
@@ -446,6 +325,34 @@ func TestInvalidate(t *testing.T) {
 	})
 }
 
+// A pass over what was read before Invalidate is good for its own check only.
+func TestInvalidateDuringACheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		v := c.verifier(policy.Config{})
+		c.put(coreList, baseline)
+		c.setAnswer(func(*http.Request) (int, string) {
+			time.Sleep(time.Second)
+			return 0, ""
+		})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := v.Check(t.Context(), sandbox()); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		v.Invalidate()
+		wg.Wait()
+		if report, err := v.Check(t.Context(), sandbox()); err != nil || report.Remembered {
+			t.Errorf("after Invalidate: %s, %v; want a new pass", text(report), err)
+		}
+		if got := c.requests(); len(got) != 8 {
+			t.Errorf("%d requests, want each list twice", len(got))
+		}
+	})
+}
+
 // A closed verifier ends what goes on, and refuses what it would have to read.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -470,52 +377,6 @@ func TestClose(t *testing.T) {
 		v.Prefetch(t.Context())
 		v.Close()
 	})
-}
-
-// A server that hangs ends the reading at its own bound, and the failure says which list it was.
-func TestCheckIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
-		v := c.verifier(policy.Config{})
-		c.setAnswer(func(r *http.Request) (int, string) {
-			if r.URL.Path == coreList {
-				<-r.Context().Done()
-			}
-			return 0, ""
-		})
-		began := time.Now()
-		_, err := v.Check(t.Context(), sandbox())
-		if err == nil || !strings.Contains(err.Error(), "policy: list networkpolicies") || time.Since(began) != 30*time.Second {
-			t.Errorf("got %v after %v, want the list after 30s", err, time.Since(began))
-		}
-		if k8s.KindOf(err) != "" && k8s.KindOf(err) != k8s.Timeout {
-			t.Errorf("the failure is of kind %q", k8s.KindOf(err))
-		}
-	})
-}
-
-// A collection that could be read, and was not because reading went wrong, fails the check: what it holds is not known.
-func TestCheckNeedsWhatItMayRead(t *testing.T) {
-	for _, list := range []string{adminList, baselineList, widerList, ciliumList, coreList} {
-		synctest.Test(t, func(t *testing.T) {
-			c := newCluster(t, ciliumList, widerList, adminList, baselineList)
-			c.put(coreList, baseline)
-			v := c.verifier(policy.Config{Ingress: policy.Ingress{Engine: policy.Cilium}})
-			c.setAnswer(func(r *http.Request) (int, string) {
-				if r.URL.Path == list {
-					return 500, ""
-				}
-				return 0, ""
-			})
-			if _, err := v.Check(t.Context(), sandbox()); k8s.KindOf(err) != k8s.ServerError {
-				t.Errorf("%s answers 500: got %v, want that failure", list, err)
-			}
-			c.setAnswer(nil)
-			if _, err := v.Check(t.Context(), sandbox()); err != nil {
-				t.Errorf("%s answers again: %v", list, err)
-			}
-		})
-	}
 }
 
 // The label of a sandbox's own policy is new on every pod, and does not make a pass another one.

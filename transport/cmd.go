@@ -86,6 +86,9 @@ func (a *Agent) Command(ctx context.Context, name string, args ...string) *Cmd {
 // asked; a program that could not be started is reported by Wait. When ctx has
 // ended nothing is sent and its cause is returned.
 func (c *Cmd) Start() error {
+	if c.agent == nil {
+		return errors.New("transport: the Cmd is not from Agent.Command")
+	}
 	if c.started {
 		return errors.New("transport: the Cmd was started before")
 	}

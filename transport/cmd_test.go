@@ -150,6 +150,7 @@ func TestMisuse(t *testing.T) {
 			t.Error("a second Wait succeeded")
 		}
 		for name, run := range map[string]func() error{
+			"Start of a Cmd that Command did not make": func() error { return (&transport.Cmd{Path: "x"}).Start() },
 			"Output with Stdout": func() error {
 				_, err := (&transport.Cmd{Stdout: io.Discard}).Output()
 				return err

@@ -24,7 +24,7 @@ func meta(size, offset, length int) Step {
 	return Send(fmt.Sprintf(`{"type":"meta","sizeBytes":%d,"offset":%d,"length":%d}`, size, offset, length))
 }
 func data(s string) Step { return Send(`{"type":"data","data":"` + b64(s) + `"}`) }
-func sent(n int) Step    { return Send(fmt.Sprintf(`{"type":"end","bytesSent":%d}`, n)) }
+func sent(n int) Step    { return SendBytes(frames(fmt.Sprintf(`{"type":"end","bytesSent":%d}`, n), "")) }
 
 // streaming answers the question for features and takes the request for a
 // file's stream.
@@ -39,9 +39,9 @@ func TestReadFile(t *testing.T) {
 		steps []Step
 		want  string
 	}{
-		{"in several pieces", []Step{streaming(whole), meta(8, 0, 8), data("01\x00\xff"), data(""), data("4567"), sent(8), Terminator(), CloseWrite(), ExpectClose()}, "01\x00\xff4567"},
-		{"an empty one", []Step{streaming(whole), meta(0, 0, 0), sent(0), Terminator(), CloseWrite(), ExpectClose()}, ""},
-		{"from a peer that sends no more after the end", []Step{streaming(whole), meta(1, 0, 1), data("x"), sent(1), ExpectClose()}, "x"},
+		{"in several pieces", []Step{streaming(whole), meta(8, 0, 8), data("01\x00\xff"), data(""), data("4567"), sent(8), CloseWrite(), ExpectClose()}, "01\x00\xff4567"},
+		{"an empty one", []Step{streaming(whole), meta(0, 0, 0), sent(0), CloseWrite(), ExpectClose()}, ""},
+		{"from a peer that sends no more after the end", []Step{streaming(whole), meta(1, 0, 1), data("x"), Send(`{"type":"end","bytesSent":1}`), ExpectClose()}, "x"},
 		{"slowly, but never too slowly", []Step{streaming(whole), Delay(59 * time.Second), meta(2, 0, 2), Delay(59 * time.Second), data("x"), Delay(59 * time.Second), data("y"), sent(2), ExpectClose()}, "xy"},
 		{"from a guest without the stream", []Step{serve("healthz", plainFeatures),
 			serve("read-file", `{"ok":true,"guestBootId":"boot-1","content":"`+b64("a\xffb")+`","sizeBytes":3,"encoding":"base64"}`, Body(`{"path":"out/result.bin","encoding":"base64"}`))}, "a\xffb"},

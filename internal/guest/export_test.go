@@ -1,8 +1,46 @@
 package guest
 
+import "os"
+
 // HeldBytes is how many bytes connections hold that have not authenticated.
 func (s *Server) HeldBytes() int {
 	s.preauth.mu.Lock()
 	defer s.preauth.mu.Unlock()
 	return s.preauth.bytes
 }
+
+// HoldPart makes the guest believe that a part is being written to path, until
+// the returned function is called.
+func (s *Server) HoldPart(path string) (release func()) {
+	s.parts.enter(path)
+	return func() { s.parts.leave(path) }
+}
+
+// OpenInside opens a path for reading as read-file does.
+func (s *Server) OpenInside(path string) (*os.File, error) { return s.jail.open(path) }
+
+// PlaceInside finds the place of a path that is to be written, as write-file
+// does, and returns its path.
+func (s *Server) PlaceInside(path string) (string, error) {
+	p, err := s.jail.place(path)
+	if err != nil {
+		return "", err
+	}
+	defer p.close()
+	return p.path, nil
+}
+
+// CheckOrder checks the body of an execute request without executing it.
+func (s *Server) CheckOrder(body map[string]any) error {
+	c := &call{server: s, body: body}
+	_, err := c.order()
+	return err
+}
+
+// Coercions of values.
+var (
+	TextOf       = textOf
+	NumberOf     = numberOf
+	DecodeText   = decodeText
+	DecodeBase64 = decodeBase64
+)

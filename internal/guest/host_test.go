@@ -108,11 +108,14 @@ func processesIn(dir string) []string {
 // killDaemons ends the processes that have left their group on purpose, and so
 // outlive their guest outside of a sandbox.
 func killDaemons(dir string) {
-	for _, p := range processesIn(dir) {
-		pid, _, _ := strings.Cut(p, " ")
-		if n, err := strconv.Atoi(pid); err == nil {
-			syscall.Kill(n, syscall.SIGKILL)
+	for left := processesIn(dir); len(left) > 0; left = processesIn(dir) {
+		for _, p := range left {
+			pid, _, _ := strings.Cut(p, " ")
+			if n, err := strconv.Atoi(pid); err == nil {
+				syscall.Kill(n, syscall.SIGKILL)
+			}
 		}
+		pause(1)
 	}
 }
 
@@ -163,7 +166,7 @@ func (c *watchedConn) Close() error {
 // A line is a connection of a host.
 type line struct {
 	t      testing.TB
-	conn   *net.TCPConn
+	conn   net.Conn
 	frames *wire.FrameReader
 	closed chan struct{} // closed when the guest has closed its side altogether
 }
@@ -176,7 +179,13 @@ func (g *testGuest) dial() *line {
 	}
 	conn.SetDeadline(time.Now().Add(patience))
 	g.t.Cleanup(func() { conn.Close() })
-	return &line{t: g.t, conn: conn.(*net.TCPConn), frames: wire.NewFrameReader(conn, 512<<20), closed: g.listener.closed(conn.LocalAddr())}
+	l := newLine(g.t, conn)
+	l.closed = g.listener.closed(conn.LocalAddr())
+	return l
+}
+
+func newLine(t testing.TB, conn net.Conn) *line {
+	return &line{t: t, conn: conn, frames: wire.NewFrameReader(conn, 512<<20)}
 }
 
 func (l *line) write(b []byte) *line {

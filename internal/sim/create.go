@@ -24,7 +24,7 @@ func (w *world) admit(r *resource, o object, strict bool) (unknown []string, f *
 	if kind := text(o, "kind"); kind != r.kind {
 		causes = append(causes, invalidValue("kind", quoted(kind), "must be "+r.kind))
 	}
-	causes = append(checkMetadata(o), causes...)
+	causes = append(checkMetadata(o), uncheckedRules(r, causes)...)
 	if len(causes) == 0 {
 		return unknown, nil
 	}
@@ -33,6 +33,17 @@ func (w *world) admit(r *resource, o object, strict bool) (unknown []string, f *
 		qualified, kind = strings.Replace(qualified, r.kind, claimed, 1), claimed
 	}
 	return unknown, invalid(qualified, details(r, name(o), kind), name(o), causes)
+}
+
+// uncheckedRules adds what the server says of a kind whose schema has rules in
+// CEL when it does not come to them.
+func uncheckedRules(r *resource, causes []cause) []cause {
+	for _, c := range causes {
+		if r == sandboxes && contains([]string{"FieldValueRequired", "FieldValueTypeInvalid", "FieldValueNotSupported"}, c.reason) {
+			return append(causes, invalidValue("<nil>", "null", "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"))
+		}
+	}
+	return causes
 }
 
 func strictError(unknown []string) string {
@@ -99,6 +110,7 @@ func (c *Cluster) create(k *call) answer {
 		delete(o, "status")
 	}
 	if dry {
+		setDefault(need(o, "metadata"), "name", text(o, "metadata", "generateName")+suffix())
 		if w.get(r, placeOf(o)) != nil {
 			return answer{failure: exists(r, name(o))}
 		}
@@ -125,16 +137,23 @@ func (k *call) readObject() (o object, dry bool, f *failure) {
 	if k.name != "" {
 		return nil, false, unmodelled("POST to an object")
 	}
-	if k.kind != "application/json" && k.kind != "" {
+	switch k.kind {
+	case "application/json", "":
+	case "application/yaml", "application/vnd.kubernetes.protobuf":
 		return nil, false, unmodelled("POST with content type %q", k.kind)
+	default:
+		return nil, false, unsupportedMediaType("application/json, application/yaml, application/vnd.kubernetes.protobuf")
 	}
 	v, err := decode(k.body)
 	if err != nil {
 		return nil, false, badRequest("the object provided is unrecognized (must be of type %s): couldn't get version/kind; json parse error: %v (%s)", k.resource.kind, err, k.body)
 	}
 	o, ok := v.(object)
-	if !ok || text(o, "kind") == "" || text(o, "apiVersion") == "" {
-		return nil, false, unmodelled("POST of something without apiVersion and kind")
+	if ok && text(o, "kind") == "" {
+		return nil, false, badRequest("the object provided is unrecognized (must be of type %s): Object 'Kind' is missing in '%s' (%s)", k.resource.kind, k.body, k.body)
+	}
+	if !ok || text(o, "apiVersion") == "" {
+		return nil, false, unmodelled("POST of something without apiVersion")
 	}
 	if have := text(o, "apiVersion"); have != k.resource.apiVersion() {
 		return nil, false, badRequest("the API version in the data (%s) does not match the expected API version (%s)", have, k.resource.apiVersion())

@@ -21,7 +21,8 @@ func (c *Cluster) discover(t target, q url.Values) answer {
 	case slices.Contains([]string{"/healthz", "/livez", "/readyz"}, t.path):
 		return answer{code: http.StatusOK, plain: "ok"}
 	case t.path == "/version" || t.path == "/version/":
-		return ok(object{"major": "1", "minor": "37", "gitVersion": "v1.37.2", "platform": "linux/amd64"})
+		return ok(object{"major": "1", "minor": "37", "emulationMajor": "1", "emulationMinor": "37", "minCompatibilityMajor": "1", "minCompatibilityMinor": "36",
+			"gitVersion": "v1.37.2", "gitTreeState": "clean", "goVersion": "go1.26.8", "compiler": "gc", "platform": "linux/amd64"})
 	case t.path == "/apis":
 		groups := list{}
 		for _, g := range c.groups() {

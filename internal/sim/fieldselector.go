@@ -53,8 +53,11 @@ func parseFieldSelector(r *resource, s string) (fieldSelector, *failure) {
 		} else if t.field, t.value, found = strings.Cut(part, "="); !found {
 			return nil, badRequest("invalid selector: '%s'; can't understand '%s'", s, part)
 		}
+		if strings.Contains(t.value, "=") {
+			return nil, badRequest("invalid field selector: unescaped character in value: %d", '=')
+		}
 		if _, ok := known[t.field]; !ok {
-			return nil, unmodelled("field selector %q of %s", t.field, r.plural)
+			return nil, badRequest("field label not supported: %s", t.field)
 		}
 		out = append(out, t)
 	}

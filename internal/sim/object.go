@@ -47,6 +47,9 @@ func whole(v any) any {
 			return n
 		}
 		f, _ := v.Float64()
+		if n, ok := integer(f); ok {
+			return n
+		}
 		return f
 	}
 	return v

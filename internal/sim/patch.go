@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -37,32 +36,47 @@ type operation struct {
 	hasValue       bool
 }
 
+// parseJSONPatch fails with the server's words.
 func parseJSONPatch(data []byte) ([]operation, error) {
-	var raw []map[string]json.RawMessage
-	if err := json.Unmarshal(data, &raw); err != nil {
-		return nil, err
+	v, err := decode(data)
+	if err != nil {
+		return nil, fmt.Errorf("invalid JSON patch")
+	}
+	raw, ok := v.(list)
+	if !ok {
+		return nil, fmt.Errorf("error decoding patch: json: cannot unmarshal %s into Go value of type []handlers.jsonPatchOp", jsonKind(v))
 	}
 	if len(raw) > maxOperations {
 		return nil, fmt.Errorf("the allowed maximum operations in a JSON patch is %d, got %d", maxOperations, len(raw))
 	}
 	ops := make([]operation, len(raw))
 	for i, r := range raw {
+		r, ok := r.(object)
+		if !ok {
+			return nil, fmt.Errorf("error decoding patch: json: cannot unmarshal %s into Go value of type handlers.jsonPatchOp", jsonKind(raw[i]))
+		}
 		for field, into := range map[string]*string{"op": &ops[i].op, "path": &ops[i].path, "from": &ops[i].from} {
-			if r[field] != nil {
-				if err := json.Unmarshal(r[field], into); err != nil {
-					return nil, err
-				}
+			s, ok := r[field].(string)
+			if r[field] != nil && !ok {
+				return nil, fmt.Errorf("error decoding patch: json: cannot unmarshal %s into Go struct field jsonPatchOp.%s of type string", jsonKind(r[field]), field)
 			}
+			*into = s
 		}
-		if r["value"] != nil {
-			v, err := decode(r["value"])
-			if err != nil {
-				return nil, err
-			}
-			ops[i].value, ops[i].hasValue = v, true
-		}
+		ops[i].value, ops[i].hasValue = r["value"]
 	}
 	return ops, nil
+}
+
+// jsonKind is what Go's decoder calls a value.
+func jsonKind(v any) string {
+	switch k := kindOf(v); k {
+	case "integer":
+		return "number"
+	case "boolean":
+		return "bool"
+	default:
+		return k
+	}
 }
 
 // jsonPatch applies the operations to a document, which it may change.

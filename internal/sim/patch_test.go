@@ -65,8 +65,8 @@ func TestJSONPatch(t *testing.T) {
 		{"add without a value", `{}`, `[{"op":"add","path":"/a"}]`, "no value"},
 		{"an unknown operation", `{}`, `[{"op":"frobnicate","path":"/a"}]`, "unexpected kind"},
 		{"a pointer without a slash", `{}`, `[{"op":"remove","path":"a"}]`, "slash"},
-		{"not a list", `{}`, `{"op":"remove"}`, "cannot unmarshal"},
-		{"an operation that is no text", `{}`, `[{"op":1}]`, "cannot unmarshal"},
+		{"not a list", `{}`, `{"op":"remove"}`, "cannot unmarshal object"},
+		{"an operation that is no text", `{}`, `[{"op":1}]`, "cannot unmarshal number"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := sim.JSONPatch(tt.doc, tt.patch)

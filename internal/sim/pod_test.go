@@ -115,8 +115,8 @@ func TestForcedDeletion(t *testing.T) {
 		time.Sleep(time.Second)
 		bound := text(e.Get("sandboxclaims", "c"), "status", "sandbox", "name")
 		old := text(e.Get("pods", bound), "metadata", "uid")
-		if r := e.deleted(podsPath + "/" + bound + "?gracePeriodSeconds=0"); r.code != 200 || r.body["kind"] != "Status" {
-			t.Errorf("%d %s, want a Status", r.code, r.raw)
+		if r := e.deleted(podsPath + "/" + bound + "?gracePeriodSeconds=0"); r.code != 200 || r.body["kind"] != "Pod" || at(r.body, "metadata", "deletionGracePeriodSeconds") != 0.0 {
+			t.Errorf("%d %s, want the pod without grace", r.code, r.raw)
 		}
 		if e.Get("pods", bound) != nil {
 			t.Error("the pod is still there")

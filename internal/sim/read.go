@@ -49,7 +49,7 @@ func (w *world) notNewer(k *call) *failure {
 	v, err := strconv.ParseUint(s, 10, 64)
 	switch {
 	case err != nil:
-		return unmodelled("resourceVersion=%s", s)
+		return badRequest("invalid resource version: resourceVersion: Invalid value: %q: %v", s, err)
 	case v > w.version:
 		return tooNew(v, w.version)
 	}
@@ -79,8 +79,8 @@ func (f filter) takes(o object) bool {
 	return o != nil && (f.ns == "" || namespace(o) == f.ns) && f.labels.matches(labels(o)) && f.fields.matches(f.resource, o)
 }
 
-// A token continues a list: behind an object, in the state of a version or, with
-// a negative one, in the latest.
+// A token continues a list: behind a key, in the state of a version or, with a
+// negative one, in the latest.
 type token struct {
 	API     string `json:"v"`
 	Version int64  `json:"rv"`
@@ -114,8 +114,12 @@ func (c *Cluster) list(k *call) answer {
 	if f := checkQuery(k.query, "labelSelector", "fieldSelector", "limit", "continue", "resourceVersion", "resourceVersionMatch", "watch", "timeoutSeconds"); f != nil {
 		return fail(f)
 	}
-	if m := k.query.Get("resourceVersionMatch"); m != "" && m != "NotOlderThan" {
+	switch m := k.query.Get("resourceVersionMatch"); {
+	case m != "" && m != "NotOlderThan":
 		return fail(unmodelled("resourceVersionMatch=%s", m))
+	case m != "" && k.query.Get("resourceVersion") == "":
+		return fail(invalid("ListOptions.meta.k8s.io", object{"group": "meta.k8s.io", "kind": "ListOptions"}, "",
+			[]cause{{"resourceVersionMatch", "FieldValueForbidden", "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"}}))
 	}
 	want, f := k.filter()
 	if f != nil {
@@ -123,26 +127,27 @@ func (c *Cluster) list(k *call) answer {
 	}
 	limit := 0
 	if s := k.query.Get("limit"); s != "" {
-		var err error
-		if limit, err = strconv.Atoi(s); err != nil || limit < 0 {
-			return fail(unmodelled("limit=%s", s))
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil {
+			return fail(badRequest("%v", err))
 		}
+		limit = int(min(n, 1<<30))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w := c.world
 	from := snapshot{version: w.version, resource: k.resource, taken: time.Now(), ns: k.namespace, objects: w.all(k.resource, k.namespace)}
-	start, consistent := "", true
+	start := ""
 	if s := k.query.Get("continue"); s != "" {
-		if k.query.Get("resourceVersion") != "" {
-			return fail(unmodelled("continue together with resourceVersion"))
-		}
 		t, f := parseToken(s)
 		if f != nil {
 			return fail(f)
 		}
-		start, consistent = t.Start, t.Version > 0
-		if consistent {
+		if v := k.query.Get("resourceVersion"); v != "" && v != "0" {
+			return fail(badRequest("specifying resource version is not allowed when using continue"))
+		}
+		start = t.Start
+		if t.Version > 0 {
 			if from, f = w.snapshot(k, t); f != nil {
 				return fail(f)
 			}
@@ -150,7 +155,7 @@ func (c *Cluster) list(k *call) answer {
 	} else if f := w.notNewer(k); f != nil {
 		return fail(f)
 	}
-	return answer{code: http.StatusOK, body: w.page(from, want, start, limit, consistent)}
+	return answer{code: http.StatusOK, body: w.page(from, want, start, limit)}
 }
 
 // snapshot finds the state that a token goes on from.
@@ -163,14 +168,17 @@ func (w *world) snapshot(k *call, t token) (snapshot, *failure) {
 	return snapshot{}, expired(token{t.API, -1, t.Start}.encode())
 }
 
-// page is a list object with at most limit of what is wanted behind start.
-func (w *world) page(from snapshot, want filter, start string, limit int, consistent bool) object {
+// page is a list object with at most limit of what is wanted from start on.
+func (w *world) page(from snapshot, want filter, start string, limit int) object {
 	var chosen, rest list
 	last := ""
 	for _, o := range from.objects {
-		key := placeOf(o).String()
+		key := "/" + name(o)
+		if want.ns == "" && !want.resource.cluster {
+			key = "/" + placeOf(o).String()
+		}
 		switch {
-		case key <= start || !want.takes(o):
+		case key < start || !want.takes(o):
 		case limit > 0 && len(chosen) == limit:
 			rest = append(rest, o)
 		default:
@@ -182,17 +190,11 @@ func (w *world) page(from snapshot, want filter, start string, limit int, consis
 		meta["continue"] = ""
 	}
 	if len(rest) > 0 {
-		version := int64(from.version)
-		if !consistent {
-			version = -1
-		}
-		meta["continue"] = token{"meta.k8s.io/v1", version, last}.encode()
+		meta["continue"] = token{"meta.k8s.io/v1", int64(from.version), last + "\x00"}.encode()
 		if len(want.labels) == 0 && len(want.fields) == 0 {
 			meta["remainingItemCount"] = int64(len(rest))
 		}
-		if consistent {
-			w.keep(from)
-		}
+		w.keep(from)
 	}
 	if chosen == nil {
 		chosen = list{}

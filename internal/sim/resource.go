@@ -10,6 +10,7 @@ type resource struct {
 	custom     bool   // defined by a CustomResourceDefinition
 	status     bool   // has a status subresource
 	generation bool   // counts changes of its spec
+	returned   bool   // its deletion is answered with the object, even if that is gone
 	readOnly   bool   // creating and patching it through the API is not modelled
 }
 
@@ -32,11 +33,11 @@ var (
 	policies = &resource{group: "networking.k8s.io", version: "v1", plural: "networkpolicies", singular: "networkpolicy", kind: "NetworkPolicy",
 		shortNames: []string{"netpol"}, generation: true, readOnly: true}
 	pods = &resource{version: "v1", plural: "pods", singular: "pod", kind: "Pod",
-		shortNames: []string{"po"}, status: true, generation: true, readOnly: true}
+		shortNames: []string{"po"}, returned: true, status: true, generation: true, readOnly: true}
 	services = &resource{version: "v1", plural: "services", singular: "service", kind: "Service",
-		shortNames: []string{"svc"}, status: true, readOnly: true}
+		shortNames: []string{"svc"}, returned: true, status: true, readOnly: true}
 	disks = &resource{version: "v1", plural: "persistentvolumeclaims", singular: "persistentvolumeclaim", kind: "PersistentVolumeClaim",
-		shortNames: []string{"pvc"}, status: true, readOnly: true}
+		shortNames: []string{"pvc"}, returned: true, status: true, readOnly: true}
 	configs = &resource{version: "v1", plural: "configmaps", singular: "configmap", kind: "ConfigMap",
 		shortNames: []string{"cm"}, readOnly: true}
 	namespaces = &resource{version: "v1", plural: "namespaces", singular: "namespace", kind: "Namespace",

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -34,6 +35,7 @@ type schema struct {
 	Pattern              string             `json:"pattern"`
 	Default              any                `json:"default"`
 	IntOrString          bool               `json:"intOrString"`
+	MapKeys              []string           `json:"mapKeys"` // fields that tell a list's elements apart
 	Ref                  string             `json:"ref"`
 
 	pattern *regexp.Regexp
@@ -78,9 +80,8 @@ func (s *schema) resolve(shared map[string]*schema) *schema {
 	if s.Pattern != "" {
 		s.pattern = regexp.MustCompile(s.Pattern)
 	}
-	s.Default = whole(s.Default)
-	if f, ok := s.Default.(float64); ok {
-		s.Default = int64(f)
+	if n, ok := integer(s.Default); ok {
+		s.Default = n
 	}
 	return s
 }
@@ -136,12 +137,17 @@ func (s *schema) pruneValue(v any, path string, unknown *[]string) {
 	}
 }
 
-// fill puts defaults where nothing or null is.
+// fill puts defaults where nothing or null is, and takes other nulls away.
 func (s *schema) fill(v any) {
 	switch v := v.(type) {
 	case object:
+		for k, e := range v {
+			if e == nil {
+				delete(v, k)
+			}
+		}
 		for k, p := range s.Properties {
-			if v[k] == nil && p.Default != nil {
+			if _, ok := v[k]; !ok && p.Default != nil {
 				v[k] = deepCopy(p.Default)
 			}
 		}
@@ -164,11 +170,7 @@ func (s *schema) fill(v any) {
 // check is validation; metadata is not its business.
 func (s *schema) check(v any, path string) (causes []cause) {
 	if kind := kindOf(v); !s.takes(kind) {
-		want := s.Type
-		if s.IntOrString {
-			want = "integer,string"
-		}
-		return []cause{invalidType(path, quoted(kind), fmt.Sprintf("%s in body must be of type %s: %q", path, want, kind))}
+		return s.wrongType(v, kind, path)
 	}
 	switch v := v.(type) {
 	case object:
@@ -193,12 +195,52 @@ func (s *schema) check(v any, path string) (causes []cause) {
 				causes = append(causes, s.Items.check(e, fmt.Sprintf("%s[%d]", path, i))...)
 			}
 		}
+		causes = append(causes, s.checkKeys(v, path)...)
 	case string:
 		causes = s.checkText(v, path)
 	case int64:
 		if s.Minimum != nil && v < *s.Minimum {
 			causes = append(causes, invalidValue(path, fmt.Sprint(v), fmt.Sprintf("%s in body should be greater than or equal to %d", path, *s.Minimum)))
 		}
+	}
+	return causes
+}
+
+// wrongType is what the server says of a value that is of another type.
+func (s *schema) wrongType(v any, kind, path string) []cause {
+	want := s.Type
+	switch {
+	case s.IntOrString:
+		want = "integer,string"
+	case s.Format == "date-time":
+		want, kind = s.Format, map[string]string{"integer": "int64", "number": "float64"}[kind]
+	}
+	causes := []cause{invalidType(path, quoted(kind), fmt.Sprintf("%s in body must be of type %s: %q", path, want, kind))}
+	if len(s.Enum) > 0 {
+		data, _ := json.Marshal(v)
+		causes = append(causes, unsupported(path, string(data), s.Enum))
+	}
+	return causes
+}
+
+// checkKeys refuses elements that the fields which tell them apart do not.
+func (s *schema) checkKeys(l list, path string) (causes []cause) {
+	if len(s.MapKeys) == 0 {
+		return nil
+	}
+	seen := make(map[string]bool)
+	for i, e := range l {
+		key := object{}
+		for _, k := range s.MapKeys {
+			if v := at(e, k); v != nil {
+				key[k] = v
+			}
+		}
+		data, _ := json.Marshal(key)
+		if seen[string(data)] {
+			causes = append(causes, cause{fmt.Sprintf("%s[%d]", path, i), "FieldValueDuplicate", "Duplicate value: " + string(data)})
+		}
+		seen[string(data)] = true
 	}
 	return causes
 }
@@ -223,10 +265,10 @@ func (s *schema) checkText(v, path string) (causes []cause) {
 	return causes
 }
 
-// dateTime reports whether the server takes the stamp: RFC 3339 with a T,
-// seconds, an optional fraction, and Z or an offset.
+// dateTime reports whether the server takes the stamp: RFC 3339 with a T and
+// seconds, in either case of letters.
 func dateTime(v string) bool {
-	_, err := time.Parse(time.RFC3339Nano, v)
+	_, err := time.Parse(time.RFC3339Nano, strings.ToUpper(v))
 	return err == nil
 }
 

@@ -30,8 +30,11 @@ func TestSchemas(t *testing.T) {
 		{"a quantity of another type", "Sandbox", pod(`{"containers":[{"name":"a","resources":{"limits":{"memory":true}}}]}`), nil, `must be of type integer,string: "boolean"`},
 		{"a fraction where a number is whole", "SandboxWarmPool", `{"kind":"SandboxWarmPool","metadata":{"name":"p"},"spec":{"replicas":1.5,"sandboxTemplateRef":{"name":"t"}}}`, nil, `spec.replicas in body must be of type integer: "number"`},
 		{"several mistakes", "SandboxClaim", `{"kind":"SandboxClaim","metadata":{"name":"B"},"spec":{"lifecycle":{"shutdownPolicy":"x"}}}`, nil, `SandboxClaim.extensions.agents.x-k8s.io "B" is invalid: [metadata.name: Invalid value: "B": a lowercase RFC 1123 subdomain`},
+		{"two containers of a name", "Sandbox", pod(`{"containers":[{"name":"a"},{"name":"a"}]}`), nil, `spec.podTemplate.spec.containers[1]: Duplicate value: {"name":"a"}`},
+		{"two of the same port", "Sandbox", pod(`{"containers":[{"name":"a","ports":[{"containerPort":1},{"containerPort":1}]}]}`), nil, `Duplicate value: {"containerPort":1,"protocol":"TCP"}`},
+		{"rules that were not come to", "Sandbox", sandbox(`{}`), nil, "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"},
 		{"any Cilium policy", "CiliumNetworkPolicy", `{"kind":"CiliumNetworkPolicy","metadata":{"name":"c"},"spec":{"anything":[1,{"goes":true}]}}`, nil, ""},
-		{"labels that are no object", "SandboxClaim", `{"kind":"SandboxClaim","metadata":{"name":"c","labels":5},"spec":{"warmPoolRef":{"name":"p"}}}`, nil, "not modelled: metadata.labels of type integer"},
+		{"labels that are no object", "SandboxClaim", `{"kind":"SandboxClaim","metadata":{"name":"c","labels":5},"spec":{"warmPoolRef":{"name":"p"}}}`, nil, "cannot unmarshal number into Go struct field ObjectMeta.labels"},
 		{"an owner that is no object", "SandboxClaim", `{"kind":"SandboxClaim","metadata":{"name":"c","ownerReferences":["x"]},"spec":{"warmPoolRef":{"name":"p"}}}`, nil, "not modelled: an element of metadata.ownerReferences"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

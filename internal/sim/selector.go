@@ -136,7 +136,7 @@ func (p *selectorParser) requirement() (requirement, error) {
 	}
 	r := requirement{key: t.text}
 	if why := checkKey(r.key); len(why) > 0 {
-		return r, fmt.Errorf("key: Invalid value: %q: %s", r.key, strings.Join(why, "; "))
+		return r, fmt.Errorf("<nil>: Invalid value: %q: %s", r.key, strings.Join(why, "; "))
 	}
 	if absent {
 		r.operator = "!"
@@ -151,9 +151,6 @@ func (p *selectorParser) requirement() (requirement, error) {
 	case "in", "notin":
 		r.operator = t.text
 		r.values, err = p.list()
-		if err == nil && len(r.values) == 0 {
-			err = fmt.Errorf("values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty")
-		}
 	case "=", "==", "!=":
 		r.operator = map[bool]string{true: "notin", false: "in"}[t.text == "!="]
 		r.values, err = p.value()
@@ -190,8 +187,8 @@ func (p *selectorParser) value() ([]string, error) {
 	return []string{p.next().text}, nil
 }
 
-// list is what follows in and notin; a comma with nothing beside it stands for
-// the empty value.
+// list is what follows in and notin; nothing at all, or a comma with nothing
+// beside it, stands for the empty value.
 func (p *selectorParser) list() (values []string, err error) {
 	if t := p.next(); t.text != "(" {
 		return nil, fmt.Errorf("found '%s' expected: '('", t.text)
@@ -204,9 +201,7 @@ func (p *selectorParser) list() (values []string, err error) {
 	for first := true; ; first = false {
 		switch t := p.next(); {
 		case t.text == ")":
-			if !first {
-				add("")
-			}
+			add("")
 			return values, nil
 		case t.text == ",":
 			add("")

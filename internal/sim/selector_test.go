@@ -39,6 +39,8 @@ func TestSelector(t *testing.T) {
 		{"app notin (db)", true, ""},
 		{"app notin (web)", false, ""},
 		{"nope notin (web)", true, ""},
+		{"empty in ()", true, ""},
+		{"app in ()", false, ""},
 		{"empty in (,)", true, ""},
 		{"empty in (a,)", true, ""},
 		{"empty in (,a)", true, ""},
@@ -68,10 +70,10 @@ func TestSelector(t *testing.T) {
 		{"app in (", false, "unable to parse requirement: found '', expected: ',', ')' or identifier"},
 		{"app in (web db)", false, "unable to parse requirement: found 'db', expected: ',' or ')'"},
 		{"app in (web,", false, "unable to parse requirement: found '', expected: ',', or identifier"},
-		{"app in ()", false, "unable to parse requirement: values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"},
+		{"app in ((web))", false, "unable to parse requirement: found '(', expected: ',', ')' or identifier"},
 		{"app=)", false, "unable to parse requirement: found ')', expected: identifier"},
 		{"n>x", false, `unable to parse requirement: values[0]: Invalid value: "x": for 'Gt', 'Lt' operators, the value must be an integer`},
-		{"a/b/c", false, "unable to parse requirement: key: Invalid value: \"a/b/c\""},
+		{"a/b/c", false, "unable to parse requirement: <nil>: Invalid value: \"a/b/c\": a valid label key must consist of"},
 		{"app=" + strings.Repeat("x", 64), false, "unable to parse requirement: values[0][app]: Invalid value"},
 	} {
 		t.Run(tt.selector, func(t *testing.T) {

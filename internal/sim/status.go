@@ -101,9 +101,9 @@ func forbidden(t target, user string) *failure {
 		message: fmt.Sprintf("%s is forbidden: User %q cannot %s resource %q in API group %q %s", qualified, user, t.verb, t.ruled(), t.group, where)}
 }
 
-func unsupportedMediaType() *failure {
+func unsupportedMediaType(accepted string) *failure {
 	return &failure{code: http.StatusUnsupportedMediaType, reason: "UnsupportedMediaType",
-		message: "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"}
+		message: "the body of the request was in an unknown format - accepted media types include: " + accepted}
 }
 
 func tooLarge() *failure {

@@ -25,11 +25,13 @@ var (
 	labelValue = regexp.MustCompile(`^` + valuePattern + `$`)
 )
 
-func tooLong(limit int) string { return fmt.Sprintf("must be no more than %d bytes", limit) }
+func tooLong(limit int, unit string) string {
+	return fmt.Sprintf("must be no more than %d %s", limit, unit)
+}
 
 func checkSubdomain(s string) (why []string) {
 	if len(s) > 253 {
-		why = append(why, tooLong(253))
+		why = append(why, tooLong(253, "characters"))
 	}
 	if !subdomain.MatchString(s) {
 		why = append(why, subdomainMessage)
@@ -45,7 +47,7 @@ func checkKey(key string) (why []string) {
 	}
 	switch {
 	case strings.Contains(name, "/"):
-		return []string{"a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '" + namePattern + "') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"}
+		return []string{"a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '" + namePattern + "') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"}
 	case found && prefix == "":
 		why = append(why, "prefix part must be non-empty")
 	case found:
@@ -57,7 +59,7 @@ func checkKey(key string) (why []string) {
 	case name == "":
 		why = append(why, "name part must be non-empty")
 	case len(name) > 63:
-		why = append(why, "name part "+tooLong(63))
+		why = append(why, "name part "+tooLong(63, "bytes"))
 	}
 	if !namePart.MatchString(name) {
 		why = append(why, nameMessage)
@@ -67,7 +69,7 @@ func checkKey(key string) (why []string) {
 
 func checkLabelValue(value string) (why []string) {
 	if len(value) > 63 {
-		why = append(why, tooLong(63))
+		why = append(why, tooLong(63, "bytes"))
 	}
 	if !labelValue.MatchString(value) {
 		why = append(why, valueMessage)
@@ -79,12 +81,31 @@ func checkLabelValue(value string) (why []string) {
 var metadataKinds = map[string]string{
 	"name": "string", "namespace": "string", "generateName": "string", "uid": "string", "resourceVersion": "string",
 	"creationTimestamp": "string", "deletionTimestamp": "string", "deletionGracePeriodSeconds": "integer", "generation": "integer",
-	"labels": "object", "annotations": "object", "finalizers": "array", "ownerReferences": "array",
+	"finalizers": "array", "ownerReferences": "array",
+}
+
+// undecodable has the words of Go's decoder.
+func undecodable(o object, v any, field, kind string) *failure {
+	if v == nil {
+		return unmodelled("null in metadata.%s", field)
+	}
+	k := text(o, "kind")
+	return badRequest("%s in version %q cannot be handled as a %s: json: cannot unmarshal %s into Go struct field ObjectMeta.%s of type %s", k, "v1beta1", k, jsonKind(v), field, kind)
 }
 
 // checkMetadataTypes refuses what the server could not even decode.
 func checkMetadataTypes(o object) *failure {
 	meta := sub(o, "metadata")
+	for _, field := range []string{"labels", "annotations"} {
+		if v := meta[field]; v != nil && kindOf(v) != "object" {
+			return undecodable(o, v, field, "map[string]string")
+		}
+		for _, v := range sub(meta, field) {
+			if kindOf(v) != "string" {
+				return undecodable(o, v, field, "string")
+			}
+		}
+	}
 	for field, kind := range metadataKinds {
 		if v := meta[field]; v != nil && kindOf(v) != kind {
 			return unmodelled("metadata.%s of type %s", field, kindOf(v))
@@ -114,11 +135,7 @@ func checkMetadata(o object) (causes []cause) {
 	for _, field := range []string{"labels", "annotations"} {
 		set := sub(meta, field)
 		for _, k := range slices.Sorted(maps.Keys(set)) {
-			v, ok := set[k].(string)
-			if !ok {
-				causes = append(causes, invalidType("metadata."+field, quoted(k), "must be a string"))
-				continue
-			}
+			v, _ := set[k].(string)
 			key := k
 			if field == "annotations" {
 				key = strings.ToLower(k)

@@ -17,6 +17,8 @@ type watcher struct {
 	first   []object // ADDED to begin with
 	version uint64   // what has been seen
 	life    time.Duration
+	marks   bool     // bookmarks are wanted
+	begun   bool     // one is to say that what there was has been sent
 	failed  *failure // the one event there will be
 }
 
@@ -49,6 +51,9 @@ func (c *Cluster) watch(k *call) answer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.version = c.world.version
+	if s.marks = k.query.Get("allowWatchBookmarks") == "true" || k.query.Get("allowWatchBookmarks") == "1"; s.marks {
+		s.begun = k.query.Get("resourceVersion") == "0"
+	}
 	switch v := k.query.Get("resourceVersion"); v {
 	case "", "0":
 		s.first = slices.DeleteFunc(c.world.all(k.resource, k.namespace), func(o object) bool { return !want.takes(o) })
@@ -109,10 +114,16 @@ func (o *responder) stream(s *watcher) {
 	}
 	end := time.NewTimer(s.life)
 	defer end.Stop()
+	mark := time.NewTimer(s.untilMark(s.life))
+	defer mark.Stop()
+	left := time.Now().Add(s.life)
 	for _, obj := range s.first {
 		if o.emit(event{"ADDED", obj}) != nil {
 			return
 		}
+	}
+	if s.begun && o.emit(s.bookmark(object{"k8s.io/initial-events-end": "true"})) != nil {
+		return
 	}
 	for {
 		c := o.cluster
@@ -135,6 +146,11 @@ func (o *responder) stream(s *watcher) {
 		}
 		select {
 		case <-changed:
+		case <-mark.C:
+			if s.marks && o.emit(s.bookmark(nil)) != nil {
+				return
+			}
+			mark.Reset(s.untilMark(time.Until(left)))
 		case <-end.C:
 			return
 		case <-o.r.Context().Done():
@@ -143,6 +159,29 @@ func (o *responder) stream(s *watcher) {
 			panic(http.ErrAbortHandler)
 		}
 	}
+}
+
+const (
+	markEvery = time.Minute     // from one bookmark to the next
+	lastMark  = 2 * time.Second // from the last one to the end of the watch
+)
+
+// untilMark is the time until the next bookmark of a watch that has that long
+// to go; behind the last one there is none.
+func (s *watcher) untilMark(left time.Duration) time.Duration {
+	if left <= lastMark {
+		return left + time.Hour
+	}
+	return min(markEvery, left-lastMark)
+}
+
+func (s *watcher) bookmark(notes object) event {
+	r := s.want.resource
+	meta := object{"creationTimestamp": nil, "resourceVersion": strconv.FormatUint(s.version, 10)}
+	if notes != nil {
+		meta["annotations"] = notes
+	}
+	return event{"BOOKMARK", object{"apiVersion": r.apiVersion(), "kind": r.kind, "metadata": meta}}
 }
 
 func (o *responder) emit(e event) error {

@@ -93,6 +93,7 @@ func TestWatchAClaim(t *testing.T) {
 			"35ms MODIFIED True DependenciesReady",
 			"3s MODIFIED False ClaimExpired",
 			"3.01s DELETED False ClaimExpired",
+			"58s BOOKMARK -",
 			"1m0s end: EOF",
 		)
 	})
@@ -189,5 +190,23 @@ func TestWatchEndsWithTheCluster(t *testing.T) {
 			t.Error("a closed cluster answers")
 		}
 		e.Close()
+	})
+}
+
+func TestBookmarks(t *testing.T) {
+	bubble(t, sim.Config{}, func(e *env) {
+		e.fill(1)
+		events := e.watch(policiesPath + "?watch=1&timeoutSeconds=150&allowWatchBookmarks=true&resourceVersion=0")
+		time.Sleep(90 * time.Second)
+		e.Delete("ciliumnetworkpolicies", "p0")
+		version := text(e.get(policiesPath).body, "metadata", "resourceVersion")
+		got := <-events
+		expectLines(t, got, func(o object) string {
+			return text(o, "metadata", "name") + text(o, "metadata", "annotations", "k8s.io/initial-events-end")
+		},
+			"0s ADDED p0", "0s BOOKMARK true", "1m0s BOOKMARK ", "1m30s DELETED p0", "2m0s BOOKMARK ", "2m28s BOOKMARK ", "2m30s end: EOF")
+		if last := text(got[5].body, "metadata", "resourceVersion"); last != version {
+			t.Errorf("the last bookmark is at version %s, want %s", last, version)
+		}
 	})
 }

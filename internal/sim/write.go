@@ -76,8 +76,11 @@ func (k *call) patcher() (func(object) (object, *failure), *failure) {
 	case "application/merge-patch+json":
 		v, err := decode(k.body)
 		patch, ok := v.(object)
-		if err != nil || !ok {
-			return nil, unmodelled("a merge patch that is no JSON object (%v)", err)
+		switch {
+		case err != nil:
+			return nil, badRequest("invalid JSON patch")
+		case !ok:
+			return nil, badRequest("error decoding patch: json: cannot unmarshal %s into Go value of type map[string]interface {}", jsonKind(v))
 		}
 		return func(o object) (object, *failure) { return result(mergePatch(o, patch)) }, nil
 	case "application/json-patch+json":
@@ -96,14 +99,17 @@ func (k *call) patcher() (func(object) (object, *failure), *failure) {
 	case "application/apply-patch+yaml", "application/apply-patch+cbor":
 		return nil, unmodelled("server-side apply")
 	}
-	return nil, unsupportedMediaType()
+	return nil, unsupportedMediaType("application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml")
 }
 
 // checkUpdate refuses what an update may not change.
 func (k *call) checkUpdate(old, next object) *failure {
 	r := k.resource
-	if name(next) != name(old) || namespace(next) != namespace(old) {
-		return unmodelled("a patch of metadata.name or metadata.namespace")
+	switch {
+	case name(next) != name(old):
+		return badRequest("the name of the object (%s) does not match the name on the URL (%s)", name(next), name(old))
+	case namespace(next) != namespace(old):
+		return badRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
 	if have := text(old, "metadata", "resourceVersion"); text(next, "metadata", "resourceVersion") != have && at(next, "metadata", "resourceVersion") != nil {
 		return conflict(r.qualified(), details(r, name(old), r.plural), name(old), "the object has been modified; please apply your changes to the latest version and try again")
@@ -119,7 +125,7 @@ func (k *call) checkUpdate(old, next object) *failure {
 		return invalid(r.qualifiedKind(), details(r, name(old), r.kind), name(old), causes)
 	}
 	if r == sandboxes && !equal(at(old, "spec", "volumeClaimTemplates"), at(next, "spec", "volumeClaimTemplates")) {
-		return unmodelled("a patch of spec.volumeClaimTemplates of a Sandbox, which is immutable")
+		return invalid(r.qualifiedKind(), details(r, name(old), r.kind), name(old), []cause{{"spec", "FieldValueInvalid", "Invalid value: volumeClaimTemplates is immutable"}})
 	}
 	return nil
 }
@@ -174,6 +180,14 @@ func (c *Cluster) delete(k *call) answer {
 		return answer{failure: f}
 	case left != nil:
 		return answer{code: http.StatusOK, body: left}
+	case k.resource == pods:
+		last := clone(o)
+		meta := need(last, "metadata")
+		meta["deletionGracePeriodSeconds"] = int64(0)
+		setDefault(meta, "deletionTimestamp", c.world.stamp())
+		return answer{code: http.StatusOK, body: last}
+	case k.resource.returned:
+		return answer{code: http.StatusOK, body: o}
 	}
 	return answer{code: http.StatusOK, body: success(k.resource, o)}
 }
@@ -214,8 +228,9 @@ func (k *call) deletion() (deletion, *failure) {
 		case "apiVersion", "kind":
 		case "propagationPolicy":
 			d.propagation, _ = v.(string)
-			if !contains([]string{"Background", "Foreground", "Orphan"}, d.propagation) {
-				return d, unmodelled("propagationPolicy %v", v)
+			if known := []string{"Foreground", "Background", "Orphan"}; !contains(known, d.propagation) {
+				return d, invalid("DeleteOptions.meta.k8s.io", object{"group": "meta.k8s.io", "kind": "DeleteOptions"}, "",
+					[]cause{unsupported("propagationPolicy", quoted(d.propagation), append(known, "nil"))})
 			}
 		case "preconditions":
 			d.uid, d.resourceVersion = text(v, "uid"), text(v, "resourceVersion")
