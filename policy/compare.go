@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/sandlot-go/sandlot/internal/jsontree"
 	"github.com/sandlot-go/sandlot/k8s"
 )
 
@@ -173,7 +174,7 @@ func jsonText(v any) string {
 	if v == nil {
 		return "absent"
 	}
-	raw, err := json.Marshal(v)
+	raw, err := jsontree.Append(nil, v)
 	if err != nil {
 		return "unreadable"
 	}

@@ -125,3 +125,9 @@ func Implies(inner, outer any) (implied, ok bool) {
 	out, problem2 := readSelector(outer, true, nil).requirements()
 	return implies(in, out), problem == "" && problem2 == ""
 }
+
+// LabelKeys returns whether a label of a key can matter to the policies.
+func LabelKeys(objects ...k8s.Object) func(key string) bool {
+	s := snapshot{policies: policies{core: objects}}
+	return s.labelKeys().has
+}

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,11 +18,6 @@ type admission struct {
 	labelKey string
 	dns      *DNSServer
 }
-
-var (
-	fqdnName    = regexp.MustCompile(`^(?i)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
-	fqdnPattern = regexp.MustCompile(`^(?i)\*(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?){2,}$`)
-)
 
 // refusedBy returns the number of the first rule that refuses the request, 0 when it is admitted, and why.
 func (a admission) refusedBy(verb string, o k8s.Object) (int, string) {
@@ -141,9 +135,15 @@ func fqdnProblem(m map[string]any) string {
 		switch {
 		case byName == byPattern || unknownField(item, "matchName", "matchPattern") != "":
 			return "has an entry that is not exactly one of matchName and matchPattern"
-		case byName && !fqdnName.MatchString(name), byPattern && !fqdnPattern.MatchString(pattern):
+		case byName && !isDotted(strings.ToLower(name)), byPattern && !isBelowDomain(pattern):
 			return "has a name that is too wide"
 		}
 	}
 	return ""
+}
+
+// isBelowDomain reports whether a pattern matches names below one domain of at least two words, and nothing else.
+func isBelowDomain(pattern string) bool {
+	domain, ok := strings.CutPrefix(strings.ToLower(pattern), "*.")
+	return ok && isDotted(domain) && strings.Contains(domain, ".")
 }

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"regexp"
 	"strings"
 )
 
@@ -40,8 +39,6 @@ func (p HostProblem) text() string {
 	return string(p)
 }
 
-var hostPattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
-
 // canonicalHost returns the entry in lower case, or what is wrong with it. Nothing is trimmed: an entry with a space or a dot
 // at its end was not meant as it was written.
 func canonicalHost(entry string) (string, HostProblem) {
@@ -54,7 +51,7 @@ func canonicalHost(entry string) (string, HostProblem) {
 		return host, HostNoDomain
 	case strings.Contains(host, "*"):
 		return host, HostGlob
-	case !hostPattern.MatchString(name):
+	case !isDotted(name):
 		return host, HostNotDNS
 	case len(name) > maxObjectName:
 		return host, HostTooLong

@@ -77,9 +77,8 @@ func (m *memo) drop(e *list.Element) {
 	m.recent.Remove(e)
 }
 
-// memoKey tells pods apart as far as policies can. The label of a sandbox's own policy is left out: its value is new on every
-// pod, and the only policy that selects by it does not exist yet.
-func memoKey(pod Pod, perSandboxKey string) string {
+// memoKey tells pods apart as far as policies can, by the labels whose keys matter.
+func memoKey(pod Pod, matters func(key string) bool) string {
 	var b strings.Builder
 	write := func(parts ...string) {
 		for _, part := range parts {
@@ -89,7 +88,7 @@ func memoKey(pod Pod, perSandboxKey string) string {
 	}
 	write(pod.Namespace, strconv.FormatBool(pod.Known))
 	for _, key := range slices.Sorted(maps.Keys(pod.Labels)) {
-		if key != perSandboxKey || key == "" {
+		if matters(key) {
 			write("label", key, pod.Labels[key])
 		}
 	}

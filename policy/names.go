@@ -1,8 +1,9 @@
 package policy
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/sandlot-go/sandlot/k8s"
 )
 
 // Names that other programs see. They are those of the objects that clusters already hold.
@@ -27,22 +28,31 @@ const (
 	defaultClusterDomain = "cluster.local"
 )
 
-var (
-	profilePattern   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-	labelNamePattern = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
-	subdomainPattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
-)
-
 // isSubdomain reports whether s is an object name as the API server takes it.
-func isSubdomain(s string) bool { return len(s) <= maxObjectName && subdomainPattern.MatchString(s) }
+func isSubdomain(s string) bool { return k8s.CheckName(s) == nil }
 
 // isLabelKey reports whether s is a label key: a name of up to 63 characters with an optional prefix.
-func isLabelKey(s string) bool {
-	prefix, name, found := strings.Cut(s, "/")
-	if !found {
-		return labelNamePattern.MatchString(s)
+func isLabelKey(s string) bool { return k8s.CheckLabelKey(s) == nil }
+
+// isWord reports whether s is lower case letters, digits and hyphens, with a hyphen neither first nor last; of any length.
+func isWord(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if alphanumeric := 'a' <= c && c <= 'z' || '0' <= c && c <= '9'; !alphanumeric && (c != '-' || i == 0 || i == len(s)-1) {
+			return false
+		}
 	}
-	return isSubdomain(prefix) && labelNamePattern.MatchString(name)
+	return s != ""
+}
+
+// isDotted reports whether s is words with dots between them.
+func isDotted(s string) bool {
+	for word := range strings.SplitSeq(s, ".") {
+		if !isWord(word) {
+			return false
+		}
+	}
+	return true
 }
 
 // policyName is the name of the object that the configuration translates to. A name that is too long is refused: one that

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -160,8 +159,6 @@ type portReading struct {
 	ranged  bool // by an endPort, which some network plugins ignore
 }
 
-var portNamePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
-
 // portName is a port by name, resolved by the container ports of the pod it stands for. A nil resolver means that those are
 // not known. strict says that a name no container has opens nothing; Cilium also takes well-known service names.
 type portNames struct {
@@ -171,7 +168,7 @@ type portNames struct {
 
 // resolve adds the ports that the name stands for.
 func (n portNames) resolve(name string, protos []proto, out *portReading) {
-	if len(name) > 15 || !portNamePattern.MatchString(name) || strings.Trim(name, "0123456789") == "" {
+	if len(name) > 15 || !isWord(name) || strings.Trim(name, "0123456789") == "" {
 		out.unknown = fmt.Sprintf("port %q is neither a number nor a name", excerpt(name, 40))
 		return
 	}

@@ -14,6 +14,7 @@ type snapshot struct {
 	policies
 	unread []Unread
 	began  time.Time // before the first request
+	keys   labelKeys // that its selectors ask for
 	notes  []string
 
 	named        k8s.Object // the named object, when it is read by itself; nil: not there
@@ -98,6 +99,7 @@ func readSnapshot(ctx context.Context, client *k8s.Client, r reading) (*snapshot
 		}
 	}
 	s.note(r)
+	s.keys = s.labelKeys()
 	return s, nil
 }
 

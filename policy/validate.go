@@ -83,7 +83,7 @@ func (e *Egress) validateProfile() error {
 	case key == TemplateLabelKey:
 		return refuse("profileLabelKey", key, "is the label that every sandbox of the template shares")
 	}
-	if e.Profile != "" && !profilePattern.MatchString(e.Profile) {
+	if e.Profile != "" && (!isWord(e.Profile) || len(e.Profile) > 63) {
 		return refuse("profile", e.Profile, "must be 1 to 63 lower-case letters, digits and '-', beginning and ending with a letter or digit")
 	}
 	return nil

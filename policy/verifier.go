@@ -31,6 +31,7 @@ type Verifier struct {
 	forget    *time.Timer // drops snapshot
 	reading   *flight[*snapshot]
 	passes    memo
+	passesBy  labelKeys // by which passes are told apart
 }
 
 // boundary is the translation with what it allows.
@@ -134,7 +135,8 @@ func (v *Verifier) Prefetch(ctx context.Context) {
 }
 
 // Check proves the boundary of a pod. It returns an [*Error] when the boundary is not there or not proved, the failure of a
-// request as it is, and the cause of ctx when that ends. A pass is remembered for pods with the same labels and ports.
+// request as it is, and the cause of ctx when that ends. A pass is remembered for pods with the same ports and the same
+// values of all labels that any policy asks for.
 func (v *Verifier) Check(ctx context.Context, pod Pod) (*Report, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -151,9 +153,8 @@ func (v *Verifier) Check(ctx context.Context, pod Pod) (*Report, error) {
 	if pod.Namespace != v.config.Namespace {
 		return nil, invalidConfig("namespace", pod.Namespace, "is not the namespace that policies are read for")
 	}
-	key := memoKey(pod, v.perSandboxKey())
 	v.mu.Lock()
-	report, ok := v.passes.find(key, time.Now())
+	report, ok := v.passes.find(memoKey(pod, v.matters(v.passesBy)), time.Now())
 	epoch := v.epoch
 	v.mu.Unlock()
 	if ok {
@@ -182,7 +183,11 @@ func (v *Verifier) Check(ctx context.Context, pod Pod) (*Report, error) {
 		return nil, refusal
 	}
 	if epoch == v.epoch {
-		v.passes.store(key, report, s.began.Add(v.config.MaxAge))
+		if !s.keys.equal(v.passesBy) { // what is remembered does not tell apart the pods that these policies do
+			v.passes.clear()
+			v.passesBy = s.keys
+		}
+		v.passes.store(memoKey(pod, v.matters(s.keys)), report, s.began.Add(v.config.MaxAge))
 	}
 	return report.clone(), nil
 }
@@ -207,6 +212,13 @@ func (v *Verifier) Close() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.forgetLocked(v.snapshot)
+}
+
+// matters returns which labels of a pod tell it apart from others for policies that ask for keys. The label of a sandbox's own
+// policy does not: its value is new on every pod, and the only policy that selects by it does not exist yet.
+func (v *Verifier) matters(keys labelKeys) func(key string) bool {
+	perSandbox := v.perSandboxKey()
+	return func(key string) bool { return key != perSandbox && keys.has(key) }
 }
 
 func (v *Verifier) perSandboxKey() string {

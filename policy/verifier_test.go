@@ -379,15 +379,17 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// The label of a sandbox's own policy is new on every pod, and does not make a pass another one.
+// The label of a sandbox's own policy is new on every pod, and so is the one by which the controller names it. Neither makes a
+// pass another one; a label that any policy asks for does.
 func TestPassesAreSharedBySandboxes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		v := c.verifier(policy.Config{Egress: &policy.Egress{PerSandbox: &policy.PerSandbox{Engine: policy.Cilium, AdmissionPolicyName: "fence"}}})
 		c.apply(v)
-		c.put(coreList, baseline)
+		c.put(coreList, baseline,
+			`{"metadata":{"name":"else"},"spec":{"podSelector":{"matchLabels":{"tier":"none"},"matchExpressions":[{"key":"n","operator":"In","values":["none"]}]},"policyTypes":["Ingress"]}}`)
 		for i, remembered := range []bool{false, true, true} {
-			pod := sandbox()
+			pod := sandbox("agents.x-k8s.io/sandbox-name-hash", fmt.Sprint(i))
 			for key, value := range v.Labels(fmt.Sprintf("namzu-task-%d", i)) {
 				pod.Labels[key] = value
 			}

@@ -219,7 +219,7 @@ func (failing) Write([]byte) (int, error) { return 0, errFailing }
 func TestNotStarted(t *testing.T) {
 	refusedReserve := func(reply string) []Step { return []Step{serve("reserve-execution", reply)} }
 	streamError := func(text string) Step {
-		return Seq(Send(`{"type":"error","error":`+JSON(text)+`}`), Terminator(), CloseWrite())
+		return Seq(SendBytes(frames(`{"type":"error","error":`+JSON(text)+`}`, "")), CloseWrite())
 	}
 	started := func(err error) bool { _, ok := errors.AsType[*transport.StartError](err); return ok }
 	for _, tt := range []struct {

@@ -198,10 +198,13 @@ func (x *execution) stop(ctx context.Context, f *finding, ends <-chan streamEnd)
 			return ended
 		case f.end = <-ends:
 			ended, ends = true, nil
-			if f.end.meaning() != endUnknown {
+			switch {
+			case f.end.meaning() == endUnknown:
+			case f.why == overdue && f.end.result != nil && !f.end.result.TimedOut:
+				// The acknowledgement says whether that was its own end.
+				defer time.AfterFunc(drainTimeout, giveUp).Stop()
+			default:
 				giveUp()
-				<-answers
-				return ended
 			}
 		}
 	}

@@ -280,6 +280,29 @@ func TestSilentGuest(t *testing.T) {
 			p.took(t, 5*time.Minute+500*time.Millisecond)
 		})
 	})
+	for _, tt := range []struct {
+		name     string
+		answer   Step
+		timedOut bool
+		took     time.Duration
+	}{
+		{"a result that comes before the word that the guest ended it", Seq(Delay(25*time.Millisecond), answer(cancelled)), true, 25 * time.Millisecond},
+		{"a result that comes before the word that it ended by itself", Seq(Delay(25*time.Millisecond), answer(completed)), false, 25 * time.Millisecond},
+		{"a result that comes without any such word", ExpectClose(), true, 1500 * time.Millisecond},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			steps := []Step{executing(), AcceptAs("cancel"), Expect("cancel-execution"), On("exec"), finish(exit0), On("cancel"), tt.answer}
+			bubble(t, transport.Config{}, steps, func(t *testing.T, p *pod) {
+				c := p.Command(t.Context(), "x")
+				c.Timeout = time.Second
+				err := c.Run()
+				if _, exit := errors.AsType[*transport.ExitError](err); exit != tt.timedOut || c.Result().TimedOut != tt.timedOut {
+					t.Errorf("got %v, %+v", err, c.Result())
+				}
+				p.took(t, 1500*time.Millisecond+tt.took)
+			})
+		})
+	}
 	t.Run("the end is confirmed and the stream stays silent", func(t *testing.T) {
 		bubble(t, transport.Config{}, []Step{executing(), cancel(cancelled), On("exec"), ExpectClose()}, func(t *testing.T, p *pod) {
 			c := p.Command(t.Context(), "x")

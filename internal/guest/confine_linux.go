@@ -66,12 +66,19 @@ func dropPrivileges() error {
 }
 
 // onLostThread runs f on a thread that is not used for anything else afterwards.
+// It is not the main thread: that never ends, and what it has is what the whole
+// process seems to have.
 func onLostThread(f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-		f()
+		runtime.LockOSThread()
+		if syscall.Gettid() == os.Getpid() {
+			onLostThread(f) // which cannot get this thread, as long as it is locked
+			runtime.UnlockOSThread()
+			return
+		}
+		f() // and not unlocked: the thread ends with the goroutine
 	}()
 	<-done
 }

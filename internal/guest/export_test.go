@@ -1,6 +1,9 @@
 package guest
 
-import "os"
+import (
+	"context"
+	"os"
+)
 
 // HeldBytes is how many bytes connections hold that have not authenticated.
 func (s *Server) HeldBytes() int {
@@ -44,3 +47,6 @@ var (
 	DecodeText   = decodeText
 	DecodeBase64 = decodeBase64
 )
+
+// WaitAnswers waits for the requests that are being answered, for a moment.
+func (s *Server) WaitAnswers(ctx context.Context) { s.drain(ctx) }

@@ -287,6 +287,7 @@ func TestReaderThatLeaves(t *testing.T) {
 	l.next()
 	l.conn.Close()
 	await(t, l.closed, "the guest's close")
+	g.server.WaitAnswers(t.Context())
 	for fd := range 1000 {
 		if target, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err == nil && target == path {
 			t.Errorf("descriptor %d is still open", fd)

@@ -20,7 +20,8 @@ const (
 	launcherName = "sandlot-guest-launcher"  // argument 0 of the launcher
 	launchFlag   = "-sandlot-guest-launch"   // argument 1: arguments 2 and up are a path and its arguments
 	trialFlag    = "-sandlot-guest-launcher" // argument 1: nothing is launched
-	statusFD     = 3                         // where it says why it failed, as an error number
+	capSetPCap   = 8
+	statusFD     = 3 // where it says why it failed, as an error number
 	trialOK      = "ok"
 	trialTime    = 10 * time.Second
 	failedLaunch = 127
@@ -68,6 +69,9 @@ func launch(args []string, attr *os.ProcAttr) (p *os.Process, word *os.File, err
 		Cloneflags:  syscall.CLONE_NEWUSER,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}},
+		// Of all that it has in the new namespace, this survives becoming the
+		// launcher: what it takes to empty the bounding set.
+		AmbientCaps: []uintptr{capSetPCap},
 	}
 	p, err = os.StartProcess("/proc/self/exe", append([]string{launcherName}, args...), &inside)
 	if err != nil {
@@ -99,11 +103,16 @@ func startLaunched(path string, argv []string, attr *os.ProcAttr) (*os.Process, 
 	if err != nil {
 		return nil, err
 	}
+	return nil, &os.PathError{Op: "exec", Path: path, Err: meant(said)}
+}
+
+// meant is what the launcher means by the word that it says when it fails.
+func meant(said string) error {
 	errno, err := strconv.Atoi(said)
 	if err != nil {
-		return nil, fmt.Errorf("the launcher said %q", said)
+		return fmt.Errorf("the launcher said %q", said)
 	}
-	return nil, &os.PathError{Op: "exec", Path: path, Err: syscall.Errno(errno)}
+	return syscall.Errno(errno)
 }
 
 // tryLauncher finds out whether the launcher works here. A main function that
@@ -128,8 +137,13 @@ func tryLauncher() error {
 	group(p.Pid).kill()
 	<-heard
 	p.Wait()
-	if err != nil || said != trialOK {
-		return fmt.Errorf("the launcher said %q: the main function must call guest.RunLauncher first", said)
+	switch {
+	case err != nil:
+		return err
+	case said == "":
+		return errors.New("this program is no launcher: its main function must call guest.RunLauncher first")
+	case said != trialOK:
+		return meant(said)
 	}
 	return nil
 }

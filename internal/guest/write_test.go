@@ -56,11 +56,11 @@ func TestPartsExcludeEachOther(t *testing.T) {
 func TestPartsMakeALargeFile(t *testing.T) {
 	g := newGuest(t, guest.Config{})
 	g.put("target", "old", 0o640)
-	content := make([]byte, 20<<20)
+	content := make([]byte, 3<<20)
 	for i := range content {
 		content[i] = byte(i >> 8 * i)
 	}
-	const temp, step = ".namzu-write-x.part", 6290400
+	const temp, step = ".namzu-write-x.part", 1_000_000
 	for at := 0; at < len(content); at += step {
 		piece := content[at:min(at+step, len(content))]
 		part := object{"offset": at}

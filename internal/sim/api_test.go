@@ -218,7 +218,7 @@ func TestAccess(t *testing.T) {
 func TestRequestLog(t *testing.T) {
 	bubble(t, sim.Config{}, func(e *env) {
 		e.claim("c", "pool", nil)
-		time.Sleep(time.Second)
+		e.sleep(time.Second)
 		e.get(claimsPath + "/c?resourceVersion=0")
 		e.deleted(claimsPath + "/nope")
 		var got []string

@@ -80,7 +80,7 @@ func TestColdStart(t *testing.T) {
 func TestLabelReachesThePodAfterTheBind(t *testing.T) {
 	bubble(t, sim.Config{LabelDelay: 200 * time.Millisecond}, func(e *env) {
 		e.claim("c", "pool", object{"additionalPodMetadata": object{"labels": object{"sandbox.users.io/profile": "offline"}}})
-		time.Sleep(30 * time.Millisecond)
+		e.sleep(30 * time.Millisecond)
 		synctest.Wait()
 		bound := text(e.Get("sandboxclaims", "c"), "status", "sandbox", "name")
 		got := e.states("pods", bound, 300*time.Millisecond, func(o object) string {
@@ -145,7 +145,7 @@ func TestRefusalsThatHeal(t *testing.T) {
 	bubble(t, sim.Config{Pools: []map[string]any{sim.Pool("orphan", "late", 0)}}, func(e *env) {
 		e.claim("pool", "latepool", nil)
 		e.claim("template", "orphan", nil)
-		time.Sleep(time.Second)
+		e.sleep(time.Second)
 		if err := e.Apply("sandboxwarmpools", sim.Pool("latepool", "task", 0)); err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +167,7 @@ func TestLabelDomainsAreTheOperators(t *testing.T) {
 			t.Fatal(err)
 		}
 		e.claim("c", "pool", object{"additionalPodMetadata": object{"labels": object{"sub.namzu.dev/profile": "x"}}})
-		time.Sleep(50 * time.Millisecond)
+		e.sleep(50 * time.Millisecond)
 		if got := ready(e.Get("sandboxclaims", "c")); got != "True DependenciesReady" {
 			t.Errorf("claim with a label of an allowed domain: %s", got)
 		}
@@ -180,7 +180,7 @@ func TestMetadataConflictKeepsTheMember(t *testing.T) {
 	bubble(t, sim.Config{Templates: []map[string]any{owned}, Pools: []map[string]any{sim.Pool("pool", "owned", 1)}}, func(e *env) {
 		e.claim("c", "pool", object{"additionalPodMetadata": object{"labels": object{"sandbox.users.io/profile": "b"}},
 			"lifecycle": object{"shutdownTime": "2030-01-01T00:00:00.5Z"}})
-		time.Sleep(time.Second)
+		e.sleep(time.Second)
 		claim := e.Get("sandboxclaims", "c")
 		if got := text(condition(claim, "Ready"), "message"); got != `Error seen: failed to complete adoption of "`+text(claim, "metadata", "annotations", "agents.x-k8s.io/sandbox-name")+`": metadata override conflict: label "sandbox.users.io/profile" is defined in template with value "a", but claim requests "b"` {
 			t.Errorf("message %q", got)
@@ -209,7 +209,7 @@ func TestWaitingForAMemberWithoutAnAddress(t *testing.T) {
 				if err := e.Apply("sandboxwarmpools", sim.Pool("slow", "slow", 1)); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(time.Second)
+				e.sleep(time.Second)
 				e.claim("c", "slow", nil)
 				expectStates(t, e.states("sandboxclaims", "c", 7*time.Second, ready)[:len(tt.want)], tt.want...)
 			})

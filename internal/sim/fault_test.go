@@ -117,7 +117,7 @@ func TestFaultsOfAWatch(t *testing.T) {
 		expectLines(t, <-e.watch(policiesPath+"?watch=1&timeoutSeconds=1"), name, "0s BOOKMARK p0", "0s BOOKMARK p1", "0s BOOKMARK p2", "1s end: EOF")
 		fault = &sim.Fault{HangAfter: true}
 		silent := e.watch(policiesPath + "?watch=1&timeoutSeconds=1")
-		time.Sleep(time.Hour)
+		e.sleep(time.Hour)
 		select {
 		case got := <-silent:
 			t.Errorf("a silent watch ended: %v", got)

@@ -64,7 +64,7 @@ func (e *env) bound(claim string) object {
 func TestGuestOfAPod(t *testing.T) {
 	bubble(t, sim.Config{}, func(e *env) {
 		e.claim("c", "pool", nil)
-		time.Sleep(50 * time.Millisecond)
+		e.sleep(50 * time.Millisecond)
 		pod := e.bound("c")
 		ip, uid := text(pod, "status", "podIP"), text(pod, "metadata", "uid")
 		frames, err := ask(t.Context(), e.Cluster, ip, wire.Request{Op: wire.OpHealth})
@@ -87,7 +87,7 @@ func TestGuestOfAPod(t *testing.T) {
 			t.Errorf("by name: %q, %v", frames, err)
 		}
 		e.deleted(claimsPath + "/c")
-		time.Sleep(time.Second)
+		e.sleep(time.Second)
 		if _, err := ask(t.Context(), e.Cluster, ip, wire.Request{Op: wire.OpHealth}); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("after the deletion: %v, want ECONNREFUSED", err)
 		}
@@ -146,7 +146,7 @@ func TestRestartAndKillGuest(t *testing.T) {
 		if err := e.RestartGuest(name); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(50 * time.Millisecond)
+		e.sleep(50 * time.Millisecond)
 		if second := boot(); second == first {
 			t.Errorf("the boot id is %s as before", second)
 		}
@@ -160,7 +160,7 @@ func TestRestartAndKillGuest(t *testing.T) {
 		if err := e.KillGuest(name); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Second)
+		e.sleep(time.Second)
 		if _, err := ask(t.Context(), e.Cluster, ip, wire.Request{Op: wire.OpHealth}); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("after the kill: %v, want ECONNREFUSED", err)
 		}
@@ -178,12 +178,12 @@ func TestDiskIsTheWorkspace(t *testing.T) {
 	volumes := []any{object{"metadata": object{"name": "d"}, "spec": object{"accessModes": []any{"ReadWriteOnce"}}}}
 	bubble(t, sim.Config{Pools: []map[string]any{}}, func(e *env) {
 		e.sandbox("s", object{"volumeClaimTemplates": volumes})
-		time.Sleep(time.Second)
+		e.sleep(time.Second)
 		pod := e.Get("pods", "s")
 		e.run(text(pod, "status", "podIP"), text(pod, "metadata", "uid"), "echo kept > file")
 		for _, mode := range []string{"Suspended", "Running"} {
 			e.merge(sandboxesPath+"/s", `{"spec":{"operatingMode":"`+mode+`"}}`)
-			time.Sleep(time.Second)
+			e.sleep(time.Second)
 		}
 		pod = e.Get("pods", "s")
 		if got := e.run(text(pod, "status", "podIP"), text(pod, "metadata", "uid"), "cat file"); !strings.Contains(got, "kept") {

@@ -81,6 +81,12 @@ func start(t testing.TB, cfg sim.Config) *env {
 	return e
 }
 
+// sleep lets time go by and everything happen that is due at its end.
+func (e *env) sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // A reply is an answer; body is nil unless it is a JSON object.
 type reply struct {
 	code   int

@@ -42,7 +42,7 @@ func TestExpiryIsExact(t *testing.T) {
 func TestRenewal(t *testing.T) {
 	bubble(t, sim.Config{}, func(e *env) {
 		e.claim("c", "pool", due(3*time.Second, "Delete"))
-		time.Sleep(2 * time.Second)
+		e.sleep(2 * time.Second)
 		r := e.merge(claimsPath+"/c", encode(object{"spec": due(5*time.Second, "Delete")}))
 		if r.code != 200 || at(r.body, "metadata", "generation") != 3.0 || at(condition(r.body, "Ready"), "observedGeneration") != 2.0 {
 			t.Errorf("renewal: %d %s, want generation 3, observed 2", r.code, r.raw)
@@ -60,14 +60,14 @@ func TestRenewal(t *testing.T) {
 func TestRenewalOfAnExpiredClaimThatIsKept(t *testing.T) {
 	bubble(t, sim.Config{}, func(e *env) {
 		e.claim("c", "pool", due(time.Second, "Retain"))
-		time.Sleep(500 * time.Millisecond)
+		e.sleep(500 * time.Millisecond)
 		first := text(e.Get("sandboxclaims", "c"), "status", "sandbox", "name")
-		time.Sleep(time.Second)
+		e.sleep(time.Second)
 		if got := encode(at(e.Get("sandboxclaims", "c"), "status", "sandbox")); got != "{}" {
 			t.Errorf("status.sandbox of the expired claim: %s, want {}", got)
 		}
 		e.merge(claimsPath+"/c", encode(object{"spec": due(time.Hour, "Retain")}))
-		time.Sleep(time.Second)
+		e.sleep(time.Second)
 		claim := e.Get("sandboxclaims", "c")
 		if got := text(claim, "status", "sandbox", "name"); ready(claim) != "True DependenciesReady" || got == first || got == "" {
 			t.Errorf("%s %q, want Ready with another sandbox than %q", ready(claim), got, first)
@@ -90,7 +90,7 @@ func TestDeletionReachesThePod(t *testing.T) {
 		t.Run(tt.query, func(t *testing.T) {
 			bubble(t, sim.Config{PodDelete: 2 * time.Second}, func(e *env) {
 				e.claim("c", "pool", nil)
-				time.Sleep(time.Second)
+				e.sleep(time.Second)
 				bound := text(e.Get("sandboxclaims", "c"), "status", "sandbox", "name")
 				begin := time.Now()
 				r := e.deleted(claimsPath + "/c" + tt.query)
@@ -105,7 +105,7 @@ func TestDeletionReachesThePod(t *testing.T) {
 							gone[resource] = time.Since(begin)
 						}
 					}
-					time.Sleep(time.Millisecond)
+					e.sleep(time.Millisecond)
 				}
 				want := map[string]time.Duration{"sandboxclaims": tt.claim, "sandboxes": tt.sandbox, "pods": tt.pod, "services": tt.svc}
 				if fmt.Sprint(gone) != fmt.Sprint(want) {
@@ -119,10 +119,10 @@ func TestDeletionReachesThePod(t *testing.T) {
 func TestOrphaningLeavesTheSandbox(t *testing.T) {
 	bubble(t, sim.Config{}, func(e *env) {
 		e.claim("c", "pool", nil)
-		time.Sleep(time.Second)
+		e.sleep(time.Second)
 		bound := text(e.Get("sandboxclaims", "c"), "status", "sandbox", "name")
 		e.deleted(claimsPath + "/c?propagationPolicy=Orphan")
-		time.Sleep(time.Second)
+		e.sleep(time.Second)
 		sb := e.Get("sandboxes", bound)
 		if e.Get("sandboxclaims", "c") != nil || sb == nil || at(sb, "metadata", "ownerReferences") != nil || e.Get("pods", bound) == nil {
 			t.Errorf("claim %v, sandbox %s", e.Get("sandboxclaims", "c"), encode(sb))
@@ -141,7 +141,7 @@ func TestFinalizersHoldAnObject(t *testing.T) {
 		if again := e.deleted(claimsPath + "/c"); again.code != 200 || text(again.body, "metadata", "resourceVersion") != text(r.body, "metadata", "resourceVersion") {
 			t.Errorf("again: %d %s", again.code, again.raw)
 		}
-		time.Sleep(time.Minute)
+		e.sleep(time.Minute)
 		if ready(e.Get("sandboxclaims", "c")) != "-" {
 			t.Error("the controller worked on a claim that is being deleted")
 		}
@@ -157,7 +157,7 @@ func TestBurst(t *testing.T) {
 		for i := range 8 {
 			e.claim(fmt.Sprint("c", i), "pool", nil)
 		}
-		time.Sleep(time.Second)
+		e.sleep(time.Second)
 		warm, names := 0, make(map[string]bool)
 		for i := range 8 {
 			claim := e.Get("sandboxclaims", fmt.Sprint("c", i))
@@ -180,7 +180,7 @@ func TestPause(t *testing.T) {
 	bubble(t, sim.Config{}, func(e *env) {
 		e.Pause()
 		e.claim("c", "pool", nil)
-		time.Sleep(time.Hour)
+		e.sleep(time.Hour)
 		if claim := e.Get("sandboxclaims", "c"); ready(claim) != "-" || at(claim, "metadata", "annotations") != nil {
 			t.Errorf("without a controller: %s", encode(claim))
 		}
@@ -198,13 +198,13 @@ func TestPoolIsScaled(t *testing.T) {
 			if err := e.WaitReady(e.Context()); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Second)
+			e.sleep(time.Second)
 			if got := len(e.List("pods")); got != n {
 				t.Errorf("%d pods, want %d", got, n)
 			}
 		}
 		e.Delete("sandboxtemplates", "task")
-		time.Sleep(time.Second)
+		e.sleep(time.Second)
 		if e.Get("networkpolicies", "task-network-policy") != nil {
 			t.Error("the template's policy outlives it")
 		}
@@ -214,7 +214,7 @@ func TestPoolIsScaled(t *testing.T) {
 func TestClaimsFQDN(t *testing.T) {
 	bubble(t, sim.Config{ServiceFQDN: true}, func(e *env) {
 		e.claim("c", "pool", nil)
-		time.Sleep(time.Second)
+		e.sleep(time.Second)
 		claim := e.Get("sandboxclaims", "c")
 		bound := text(claim, "status", "sandbox", "name")
 		if got := text(claim, "status", "sandbox", "serviceFQDN"); got != bound+".sandbox-sim.svc.cluster.local" {

@@ -80,7 +80,7 @@ func TestPageTokenExpires(t *testing.T) {
 		expire func(e *env)
 	}{
 		{"by compaction", func(e *env) { e.Compact() }},
-		{"by age", func(e *env) { time.Sleep(5 * time.Minute) }},
+		{"by age", func(e *env) { e.sleep(5 * time.Minute) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, sim.Config{}, func(e *env) {

@@ -83,7 +83,14 @@ func TestAgainstALiveServer(t *testing.T) {
 	}
 	both("DELETE", claims+"/sim-c", "", "")
 	both("POST", claims, "application/json", claim("sim-c", ""))
-	time.Sleep(time.Second) // both controllers have refused it
+	for _, base := range []struct{ url, token string }{{server, token}, {fake.URL, c.Token()}} {
+		// Until the controller has refused it; each answer is asked for anew.
+		for end := time.Now().Add(10 * time.Second); !strings.Contains(ask(base.url, base.token, "GET", claims+"/sim-c", "", "").raw, "WarmPoolNotFound"); {
+			if time.Now().After(end) {
+				t.Fatalf("%s: the claim was not looked at", base.url)
+			}
+		}
+	}
 	defer both("DELETE", claims+"/sim-c", "", "")
 
 	for _, tt := range []struct{ method, path, kind, body string }{

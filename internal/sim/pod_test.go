@@ -54,7 +54,7 @@ func TestPodBehaviours(t *testing.T) {
 			bubble(t, sim.Config{Pools: []map[string]any{}}, func(e *env) {
 				e.sandbox("s", nil)
 				e.Patch("sandboxes", "s", object{"spec": object{"podTemplate": object{"metadata": object{"annotations": object{"sim/behave": tt.behave}}}}})
-				time.Sleep(30 * time.Millisecond)
+				e.sleep(30 * time.Millisecond)
 				expectStates(t, e.states("pods", "s", 1500*time.Millisecond, podState), tt.pod...)
 				sb := e.Get("sandboxes", "s")
 				if got := ready(sb) + ": " + text(condition(sb, "Ready"), "message"); got != tt.sandbox {
@@ -72,7 +72,7 @@ func TestPodBehaviours(t *testing.T) {
 func TestPodBehavioursOfARunningPod(t *testing.T) {
 	bubble(t, sim.Config{}, func(e *env) {
 		e.claim("c", "pool", nil)
-		time.Sleep(time.Second)
+		e.sleep(time.Second)
 		bound := text(e.Get("sandboxclaims", "c"), "status", "sandbox", "name")
 		behave := func(word any) {
 			if err := e.Patch("pods", bound, object{"metadata": object{"annotations": object{"sim/behave": word}}}); err != nil {
@@ -97,7 +97,7 @@ func TestPodDelays(t *testing.T) {
 	at(template, "spec", "podTemplate", "metadata").(object)["annotations"] = object{"sim/ready-delay": "700", "sim/delete-delay": "3s"}
 	bubble(t, sim.Config{Templates: []map[string]any{template}, Pools: []map[string]any{sim.Pool("pool", "task", 0)}}, func(e *env) {
 		e.claim("c", "pool", nil)
-		time.Sleep(40 * time.Millisecond)
+		e.sleep(40 * time.Millisecond)
 		expectStates(t, e.states("pods", "c", time.Second, podState), "0s Pending", "5ms Pending Ready=False waiting ContainerCreating", "700ms Running Ready=True ip running ")
 		e.Delete("pods", "c")
 		old := text(e.Get("pods", "c"), "metadata", "uid")
@@ -112,7 +112,7 @@ func TestPodDelays(t *testing.T) {
 func TestForcedDeletion(t *testing.T) {
 	bubble(t, sim.Config{}, func(e *env) {
 		e.claim("c", "pool", nil)
-		time.Sleep(time.Second)
+		e.sleep(time.Second)
 		bound := text(e.Get("sandboxclaims", "c"), "status", "sandbox", "name")
 		old := text(e.Get("pods", bound), "metadata", "uid")
 		if r := e.deleted(podsPath + "/" + bound + "?gracePeriodSeconds=0"); r.code != 200 || r.body["kind"] != "Pod" || at(r.body, "metadata", "deletionGracePeriodSeconds") != 0.0 {
@@ -121,7 +121,7 @@ func TestForcedDeletion(t *testing.T) {
 		if e.Get("pods", bound) != nil {
 			t.Error("the pod is still there")
 		}
-		time.Sleep(time.Second)
+		e.sleep(time.Second)
 		if got := text(e.Get("pods", bound), "metadata", "uid"); got == old || got == "" {
 			t.Errorf("pod uid %q, want another than %q", got, old)
 		}
@@ -134,7 +134,7 @@ func TestForcedDeletion(t *testing.T) {
 func TestSuspendAndResume(t *testing.T) {
 	bubble(t, sim.Config{}, func(e *env) {
 		e.sandbox("s", nil)
-		time.Sleep(time.Second)
+		e.sleep(time.Second)
 		both := func(o object) string {
 			c := condition(o, "Suspended")
 			return fmt.Sprint(ready(o), ", Suspended ", text(c, "status"), " ", text(c, "reason"), ", generation ", at(c, "observedGeneration"), " of ", at(o, "metadata", "generation"),
@@ -161,7 +161,7 @@ func TestDisk(t *testing.T) {
 	volumes := []any{object{"metadata": object{"name": "workspace-disk"}, "spec": object{"accessModes": []any{"ReadWriteOnce"}, "volumeMode": "Block", "resources": object{"requests": object{"storage": "10Gi"}}}}}
 	bubble(t, sim.Config{}, func(e *env) {
 		e.sandbox("s", object{"volumeClaimTemplates": volumes})
-		time.Sleep(time.Second)
+		e.sleep(time.Second)
 		disk := e.Get("persistentvolumeclaims", "workspace-disk-s")
 		if text(disk, "status", "phase") != "Bound" || at(disk, "status", "capacity", "storage") != "10Gi" {
 			t.Errorf("the disk: %s", encode(disk))
@@ -170,12 +170,12 @@ func TestDisk(t *testing.T) {
 			t.Errorf("the pod's volumes: %s", got)
 		}
 		e.merge(sandboxesPath+"/s", `{"spec":{"operatingMode":"Suspended"}}`)
-		time.Sleep(time.Second)
+		e.sleep(time.Second)
 		if e.Get("pods", "s") != nil || e.Get("persistentvolumeclaims", "workspace-disk-s") == nil {
 			t.Error("after the suspend the pod is there or the disk is not")
 		}
 		e.deleted(sandboxesPath + "/s")
-		time.Sleep(time.Second)
+		e.sleep(time.Second)
 		if e.Get("persistentvolumeclaims", "workspace-disk-s") != nil {
 			t.Error("the disk outlives its sandbox")
 		}
@@ -191,7 +191,7 @@ func TestDirectSandboxIsNotSecured(t *testing.T) {
 	delete(at(spec, "podTemplate", "spec").(object), "automountServiceAccountToken")
 	bubble(t, sim.Config{Templates: []map[string]any{open}, Pools: []map[string]any{sim.Pool("pool", "open", 1)}}, func(e *env) {
 		e.sandbox("s", object{"podTemplate": at(e.Get("sandboxtemplates", "open"), "spec", "podTemplate")})
-		time.Sleep(time.Second)
+		e.sleep(time.Second)
 		for _, pod := range e.List("pods") {
 			direct := text(pod, "metadata", "name") == "s"
 			mounted := at(pod, "spec", "volumes") != nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -105,6 +106,7 @@ func parseToken(s string) (token, *failure) {
 	if err != nil {
 		return t, badRequest("invalid continue token: continue key is not valid: %v", err)
 	}
+	t.Start = "/" + strings.TrimPrefix(t.Start, "/")
 	return t, nil
 }
 
@@ -165,7 +167,7 @@ func (w *world) snapshot(k *call, t token) (snapshot, *failure) {
 			return s, nil
 		}
 	}
-	return snapshot{}, expired(token{t.API, -1, t.Start}.encode())
+	return snapshot{}, expired(token{t.API, -1, strings.TrimPrefix(t.Start, "/")}.encode()) // without the slash, as the real one
 }
 
 // page is a list object with at most limit of what is wanted from start on.

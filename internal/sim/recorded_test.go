@@ -146,7 +146,7 @@ func TestRecordedAPIErrors(t *testing.T) {
 			bubble(t, cfg, func(e *env) {
 				if how.bound {
 					e.post(rigClaims, rigClaim(claimNine, object{"shutdownTime": "2026-11-29T20:38:00.550Z", "shutdownPolicy": "Delete"}))
-					time.Sleep(50 * time.Millisecond)
+					e.sleep(50 * time.Millisecond)
 				}
 				forbid = how.forbid
 				auth := map[string]string{"": "Bearer " + e.Token(), "-": ""}[how.auth]
@@ -165,13 +165,13 @@ func TestRecordedAPIErrors(t *testing.T) {
 	t.Run("patchWarmPoolRef", func(t *testing.T) {
 		bubble(t, rig(t, 5), func(e *env) {
 			e.post(rigClaims, rigClaim(claimNine, object{"shutdownTime": "2026-11-29T20:38:00.550Z", "shutdownPolicy": "Delete"}))
-			time.Sleep(50 * time.Millisecond)
+			e.sleep(50 * time.Millisecond)
 			e.merge(rigClaims+"/"+claimNine, `{"spec":{"lifecycle":{"shutdownTime":null}}}`)
 			e.merge(rigClaims+"/"+claimNine, shutdown)
-			time.Sleep(50 * time.Millisecond)
+			e.sleep(50 * time.Millisecond)
 			exchange := all["patchWarmPoolRef"]
 			expectExchange(t, e.replay(at(exchange, "patch"), "Bearer "+e.Token(), "", ""), at(exchange, "patch"))
-			time.Sleep(50 * time.Millisecond)
+			e.sleep(50 * time.Millisecond)
 			if got, want := mask(t, e.Get("sandboxclaims", claimNine)), mask(t, at(exchange, "then")); got != want {
 				t.Errorf("later: %s", firstDifference(got, want))
 			}
@@ -201,7 +201,7 @@ func TestRecordedClaimLife(t *testing.T) {
 		}
 		create := recorded(t, "claim-warm-create")
 		expectExchange(t, e.replay(create, auth, "", ""), create)
-		time.Sleep(time.Second)
+		e.sleep(time.Second)
 		later := recorded(t, "claim-warm-after-one-second")
 		expectExchange(t, e.replay(later, auth, "", ""), later)
 
@@ -229,13 +229,13 @@ func TestRecordedClaimLife(t *testing.T) {
 
 		renew := recorded(t, "claim-renew-patch", "patch")
 		expectExchange(t, e.replay(renew, auth, "", ""), renew)
-		time.Sleep(500 * time.Millisecond)
+		e.sleep(500 * time.Millisecond)
 		expectObject("sandboxclaims", "namzu-task-00000000-0000-4000-8000-000000000001", "the renewed claim", recorded(t, "claim-renew-patch", "getHalfASecondLater"))
 
 		for _, step := range []string{"first", "getAfter", "second"} {
 			exchange := recorded(t, "claim-delete", step)
 			expectExchange(t, e.replay(exchange, auth, "", ""), exchange)
-			time.Sleep(100 * time.Millisecond)
+			e.sleep(100 * time.Millisecond)
 		}
 		if e.Get("sandboxes", bound) != nil || e.Get("pods", bound) != nil {
 			t.Error("sandbox or pod outlived the claim")
@@ -256,7 +256,7 @@ func TestRecordedSandboxLife(t *testing.T) {
 		}
 		renew := recorded(t, "sandbox-renew-patch")
 		expectExchange(t, e.replay(renew, auth, "", ""), renew)
-		time.Sleep(time.Second)
+		e.sleep(time.Second)
 
 		before := text(e.Get("pods", id), "metadata", "uid")
 		for _, file := range []string{"sandbox-suspend", "sandbox-resume"} {

@@ -31,7 +31,7 @@ func TestRecordedExpiry(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, rig(t, 2), func(e *env) {
-				time.Sleep(453 * time.Millisecond)
+				e.sleep(453 * time.Millisecond)
 				e.postDue(tt.due, tt.policy)
 				e.expectRecordedStates("sandboxclaims", claimID, tt.look, tt.states)
 				if tt.name != "Retain" {
@@ -41,7 +41,7 @@ func TestRecordedExpiry(t *testing.T) {
 					t.Errorf("settled: %s", firstDifference(got, want))
 				}
 				e.merge(rigClaims+"/"+claimID, `{"spec":{"lifecycle":{"shutdownTime":"2040-01-01T00:00:00.5Z"}}}`)
-				time.Sleep(time.Second)
+				e.sleep(time.Second)
 				if got, want := mask(t, e.Get("sandboxclaims", claimID)), mask(t, at(life, "retainThenExtended")); got != want {
 					t.Errorf("extended after its end: %s", firstDifference(got, want))
 				}
@@ -55,7 +55,7 @@ func TestRecordedDeletions(t *testing.T) {
 	t.Run("patched into the past", func(t *testing.T) {
 		bubble(t, rig(t, 2), func(e *env) {
 			e.postDue(time.Hour+time.Millisecond, "Delete")
-			time.Sleep(32 * time.Millisecond)
+			e.sleep(32 * time.Millisecond)
 			e.merge(rigClaims+"/"+claimID, `{"spec":{"lifecycle":{"shutdownTime":"1999-12-31T23:59:59.166Z"}}}`)
 			e.expectRecordedStates("sandboxclaims", claimID, 300*time.Millisecond, at(life, "patchedIntoThePast"))
 			expectExchange(t, e.merge(rigClaims+"/"+claimID, `{"spec":{}}`), at(life, "patchGone"))
@@ -64,7 +64,7 @@ func TestRecordedDeletions(t *testing.T) {
 	t.Run("foreground", func(t *testing.T) {
 		bubble(t, rig(t, 2), func(e *env) {
 			e.postDue(time.Hour+time.Millisecond, "Delete")
-			time.Sleep(32 * time.Millisecond)
+			e.sleep(32 * time.Millisecond)
 			exchange := at(life, "deleteForeground", "delete")
 			expectExchange(t, e.deleted(rigClaims+"/"+claimID+"?propagationPolicy=Foreground"), exchange)
 			exchange = at(life, "deleteForeground", "patchWhileDeleting")
@@ -75,11 +75,11 @@ func TestRecordedDeletions(t *testing.T) {
 	t.Run("wrong uid, then orphaning", func(t *testing.T) {
 		bubble(t, rig(t, 2), func(e *env) {
 			e.postDue(time.Hour+time.Millisecond, "Delete")
-			time.Sleep(6 * time.Millisecond)
+			e.sleep(6 * time.Millisecond)
 			options := `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"00000000-0000-4000-8000-000000000016"}}`
 			expectExchange(t, e.do("DELETE", rigClaims+"/"+claimID, "application/json", options), at(life, "deleteWrongUid"))
 			expectExchange(t, e.do("DELETE", rigClaims+"/"+claimID, "application/json", `{"propagationPolicy":"Orphan"}`), at(life, "deleteOrphan"))
-			time.Sleep(time.Second)
+			e.sleep(time.Second)
 			if e.Get("sandboxclaims", claimID) != nil {
 				t.Error("the claim is still there")
 			}
@@ -122,7 +122,7 @@ func TestRecordedUnderAClaim(t *testing.T) {
 		{"sandbox suspended", func(e *env, bound string) { suspend(e, bound, "Suspended") }, at(under, "sandboxSuspended", "states")},
 		{"sandbox resumed", func(e *env, bound string) {
 			suspend(e, bound, "Suspended")
-			time.Sleep(time.Second)
+			e.sleep(time.Second)
 			suspend(e, bound, "Running")
 		}, at(under, "sandboxSuspended", "resumed")},
 		{"pod failed", func(e *env, bound string) {
@@ -141,7 +141,7 @@ func TestRecordedUnderAClaim(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, rig(t, 2), func(e *env) {
 				e.postDue(time.Hour+time.Millisecond, "Delete")
-				time.Sleep(time.Second)
+				e.sleep(time.Second)
 				tt.event(e, text(e.Get("sandboxclaims", claimID), "status", "sandbox", "name"))
 				e.expectRecordedStates("sandboxclaims", claimID, 500*time.Millisecond, tt.states)
 			})
@@ -153,11 +153,11 @@ func TestRecordedUnderAClaim(t *testing.T) {
 		bubble(t, cfg, func(e *env) {
 			e.post(rigClaims, object{"apiVersion": "extensions.agents.x-k8s.io/v1beta1", "kind": "SandboxClaim", "metadata": object{"name": claimID},
 				"spec": object{"warmPoolRef": object{"name": "p-x"}, "lifecycle": object{"shutdownPolicy": "Delete", "shutdownTime": "2040-01-01T00:00:00.1Z"}}})
-			time.Sleep(time.Second)
+			e.sleep(time.Second)
 			e.Delete("sandboxwarmpools", "p-x")
 			e.expectRecordedStates("sandboxclaims", claimID, time.Second, under["poolDeleted"])
 			e.merge(rigClaims+"/"+claimID, `{"spec":{"lifecycle":{"shutdownTime":"2041-01-01T00:00:00Z"}}}`)
-			time.Sleep(time.Second)
+			e.sleep(time.Second)
 			if got, want := mask(t, e.Get("sandboxclaims", claimID)), mask(t, under["renewalPoolGone"]); got != want {
 				t.Errorf("renewed without its pool: %s", firstDifference(got, want))
 			}
@@ -167,7 +167,7 @@ func TestRecordedUnderAClaim(t *testing.T) {
 		bubble(t, rig(t, 2), func(e *env) {
 			claim := rigClaim(claimID, object{"shutdownTime": "2040-01-01T00:00:00.1Z", "shutdownPolicy": "Delete", "ttlSecondsAfterFinished": 1})
 			e.post(rigClaims, claim)
-			time.Sleep(700 * time.Millisecond)
+			e.sleep(700 * time.Millisecond)
 			e.Patch("pods", text(e.Get("sandboxclaims", claimID), "status", "sandbox", "name"), object{"metadata": object{"annotations": object{"sim/behave": "succeeded"}}})
 			e.expectRecordedStates("sandboxclaims", claimID, time.Second, under["ttlAfterFinished"])
 		})
@@ -195,7 +195,7 @@ func TestRecordedColdClaims(t *testing.T) {
 			}
 			bubble(t, cfg, func(e *env) {
 				e.post(rigClaims, claim)
-				time.Sleep(time.Second)
+				e.sleep(time.Second)
 				if name == "coldSandboxDeleted" {
 					e.Delete("sandboxes", claimID)
 				} else {
@@ -218,7 +218,7 @@ func TestRecordedNames(t *testing.T) {
 				claim := claimOf(want, text(want, "metadata", "name"))
 				claim["spec"].(object)["lifecycle"].(object)["shutdownTime"] = "2040-01-01T00:00:00.1Z"
 				e.post(rigClaims, claim)
-				time.Sleep(3 * time.Second)
+				e.sleep(3 * time.Second)
 				if got := mask(t, e.Get("sandboxclaims", text(want, "metadata", "name"))); got != mask(t, want) {
 					t.Error(firstDifference(got, mask(t, want)))
 				}
@@ -243,12 +243,12 @@ func TestRecordedControllerDown(t *testing.T) {
 		e.Pause()
 		want := recorded(t, "controller-down", "claimFiveSecondsAfterPost")
 		e.postDue(2*time.Second+305*time.Millisecond, "Delete")
-		time.Sleep(5 * time.Second)
+		e.sleep(5 * time.Second)
 		if got := mask(t, e.Get("sandboxclaims", claimID)); got != mask(t, want) {
 			t.Error(firstDifference(got, mask(t, want)))
 		}
 		e.Resume()
-		time.Sleep(time.Second)
+		e.sleep(time.Second)
 		if r := e.get(rigClaims + "/" + claimID); r.code != http.StatusNotFound {
 			t.Errorf("a claim that expired while the controller was down: %d", r.code)
 		}
@@ -269,15 +269,15 @@ func TestRecordedResumeWhileTerminating(t *testing.T) {
 	bubble(t, cfg, func(e *env) {
 		e.post(rigSandboxes, object{"apiVersion": "agents.x-k8s.io/v1beta1", "kind": "Sandbox", "metadata": object{"name": claimID},
 			"spec": object{"operatingMode": "Running", "service": true, "podTemplate": at(rigTemplate(t, ""), "spec", "podTemplate")}})
-		time.Sleep(time.Second)
+		e.sleep(time.Second)
 		old := text(e.Get("pods", claimID), "metadata", "uid")
 		e.merge(rigSandboxes+"/"+claimID, `{"spec":{"operatingMode":"Suspended"}}`)
-		time.Sleep(15 * time.Millisecond)
+		e.sleep(15 * time.Millisecond)
 		e.merge(rigSandboxes+"/"+claimID, `{"spec":{"operatingMode":"Running"}}`)
 		var seen []string
 		last := ""
 		for range 1500 {
-			time.Sleep(time.Millisecond)
+			e.sleep(time.Millisecond)
 			synctest.Wait()
 			sb, pod := e.Get("sandboxes", claimID), e.Get("pods", claimID)
 			if v := text(sb, "metadata", "resourceVersion") + text(pod, "metadata", "resourceVersion"); v == last {

@@ -141,7 +141,7 @@ func TestRecordedPodFailures(t *testing.T) {
 			}
 			bubble(t, cfg, func(e *env) {
 				// The recorder's claims came in the middle of a second.
-				time.Sleep(400 * time.Millisecond)
+				e.sleep(400 * time.Millisecond)
 				if err := e.Apply("sandboxwarmpools", sim.Pool(pool, "t-"+name, replicas)); err != nil {
 					t.Fatal(err)
 				}
@@ -149,9 +149,9 @@ func TestRecordedPodFailures(t *testing.T) {
 					e.Patch("sandboxwarmpools", pool, object{"spec": object{"sandboxTemplateRef": object{"name": "task"}}})
 				}
 				if name == "failed" || name == "succeeded" || name == "notready" || name == "crashloop" || name == "imagepull" {
-					time.Sleep(time.Second)
+					e.sleep(time.Second)
 				} else {
-					time.Sleep(100 * time.Millisecond)
+					e.sleep(100 * time.Millisecond)
 				}
 				e.post(rigClaims, object{"apiVersion": "extensions.agents.x-k8s.io/v1beta1", "kind": "SandboxClaim",
 					"metadata": object{"name": claimID, "namespace": "sandbox-rig"},

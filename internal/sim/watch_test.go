@@ -105,7 +105,7 @@ func TestWatchBeginsWithWhatThereIs(t *testing.T) {
 			bubble(t, sim.Config{}, func(e *env) {
 				e.fill(2)
 				events := e.watch(policiesPath + "?watch=true&timeoutSeconds=2&resourceVersion=" + version)
-				time.Sleep(time.Second)
+				e.sleep(time.Second)
 				e.Delete("ciliumnetworkpolicies", "p0")
 				e.Apply("ciliumnetworkpolicies", object{"metadata": object{"name": "p2"}})
 				expectLines(t, <-events, func(o object) string { return text(o, "metadata", "name") },
@@ -180,7 +180,7 @@ func TestWatchEndsWithItsClient(t *testing.T) {
 func TestWatchEndsWithTheCluster(t *testing.T) {
 	bubble(t, sim.Config{}, func(e *env) {
 		events := e.watch(claimsPath + "?watch=1")
-		time.Sleep(time.Second)
+		e.sleep(time.Second)
 		e.Close()
 		got := <-events
 		if len(got) != 1 || got[0].kind == "end: EOF" || got[0].after != time.Second {
@@ -197,7 +197,7 @@ func TestBookmarks(t *testing.T) {
 	bubble(t, sim.Config{}, func(e *env) {
 		e.fill(1)
 		events := e.watch(policiesPath + "?watch=1&timeoutSeconds=150&allowWatchBookmarks=true&resourceVersion=0")
-		time.Sleep(90 * time.Second)
+		e.sleep(90 * time.Second)
 		e.Delete("ciliumnetworkpolicies", "p0")
 		version := text(e.get(policiesPath).body, "metadata", "resourceVersion")
 		got := <-events
