@@ -25,8 +25,9 @@ type attempt struct {
 	cancel   context.CancelFunc
 
 	name   string
-	expiry time.Time // the stamp that is sent
-	uid    string    // of the object, once known
+	labels map[string]string // that the pod must carry
+	expiry time.Time         // the stamp that is sent
+	uid    string            // of the object, once known
 	state  podbind.State
 	podRef podbind.Pod // once known
 
@@ -45,6 +46,13 @@ func (b *Backend) attempt(caller context.Context) *attempt {
 	ctx := k8s.WithTrace(caller, &k8s.Trace{Request: a.counter.count})
 	a.ctx, a.cancel = context.WithTimeoutCause(ctx, b.cfg.ReadyTimeout, errReadyTimeout)
 	a.expiry = b.now().Add(b.cfg.TTL).Truncate(time.Second)
+	a.labels = maps.Clone(b.cfg.PodLabels)
+	if own := b.verifier.Labels(a.name); len(own) > 0 {
+		if a.labels == nil {
+			a.labels = map[string]string{}
+		}
+		maps.Copy(a.labels, own)
+	}
 	return a
 }
 
@@ -52,7 +60,7 @@ func (b *Backend) attempt(caller context.Context) *attempt {
 func (a *attempt) enter(s Stage) {
 	now := time.Now()
 	if a.stage != StageOptions {
-		a.report.Phases = append(a.report.Phases, Phase{a.stage, now.Sub(a.since)})
+		a.report.add(a.stage, now.Sub(a.since))
 	}
 	a.stage, a.since = s, now
 }
@@ -90,9 +98,10 @@ func (a *attempt) get(r k8s.Resource, name string) (k8s.Object, error) {
 func (a *attempt) body() (k8s.Object, error) {
 	cfg := &a.b.cfg
 	if cfg.Pool != "" {
-		return claimBody(a.name, a.b.client.Namespace(), a.expiry, cfg), nil
+		return a.claimBody(), nil
 	}
 	a.enter(StageTemplate)
+	a.b.verifier.Prefetch(a.ctx)
 	template, err := a.get(k8s.SandboxTemplates, cfg.Template)
 	if err != nil {
 		return nil, a.timedOut("SandboxTemplate "+cfg.Template+" was not read", err, nil)
@@ -102,21 +111,22 @@ func (a *attempt) body() (k8s.Object, error) {
 		Namespace:    a.b.client.Namespace(),
 		Expiry:       a.expiry,
 		RuntimeClass: cfg.RuntimeClass,
-		Labels:       cfg.PodLabels,
+		Labels:       a.labels,
 	})
 }
 
-func claimBody(name, namespace string, expiry time.Time, cfg *Config) k8s.Object {
-	metadata := map[string]any{"name": name, "namespace": namespace}
+func (a *attempt) claimBody() k8s.Object {
+	cfg := &a.b.cfg
+	metadata := map[string]any{"name": a.name, "namespace": a.b.client.Namespace()}
 	if len(cfg.ClaimLabels) > 0 {
 		metadata["labels"] = anyMap(cfg.ClaimLabels)
 	}
 	spec := map[string]any{
 		"warmPoolRef": map[string]any{"name": cfg.Pool},
-		"lifecycle":   map[string]any{"shutdownTime": podbind.Stamp(expiry), "shutdownPolicy": "Delete"},
+		"lifecycle":   map[string]any{"shutdownTime": podbind.Stamp(a.expiry), "shutdownPolicy": "Delete"},
 	}
-	if len(cfg.PodLabels) > 0 {
-		spec["additionalPodMetadata"] = map[string]any{"labels": anyMap(cfg.PodLabels)}
+	if len(a.labels) > 0 {
+		spec["additionalPodMetadata"] = map[string]any{"labels": anyMap(a.labels)}
 	}
 	return k8s.Object{
 		"apiVersion": k8s.SandboxClaims.Group + "/" + k8s.SandboxClaims.Version,

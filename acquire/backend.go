@@ -4,19 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/sandlot-go/sandlot/k8s"
+	"github.com/sandlot-go/sandlot/policy"
 )
 
 // A Backend creates sandboxes of one configuration. It is safe for concurrent
 // use.
 type Backend struct {
-	client *k8s.Client
-	cfg    Config
-	pace   pace
-	reaper *reaper
+	client   *k8s.Client
+	cfg      Config
+	verifier *policy.Verifier
+	pace     pace
+	reaper   *reaper
 
 	mu      sync.Mutex
 	closed  bool
@@ -37,14 +41,36 @@ func New(client *k8s.Client, config Config) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
+	verifier, err := policy.New(client, policy.Config{
+		Namespace: client.Namespace(), Template: cfg.Template, AgentPort: cfg.AgentPort, Egress: cfg.Egress, Ingress: cfg.Ingress,
+	})
+	if err != nil {
+		return nil, err
+	}
+	for key := range verifier.Labels(namePrefix) {
+		if _, taken := cfg.PodLabels[key]; taken {
+			return nil, fmt.Errorf("acquire: Config.PodLabels cannot set %s, which Config.Egress sets", key)
+		}
+	}
 	return &Backend{
-		client: client,
-		cfg:    cfg,
-		reaper: newReaper(client, cfg.OnLeak),
-		idle:   make(chan struct{}),
-		held:   map[*Sandbox]struct{}{},
+		client:   client,
+		cfg:      cfg,
+		verifier: verifier,
+		reaper:   newReaper(client, cfg.OnLeak),
+		idle:     make(chan struct{}),
+		held:     map[*Sandbox]struct{}{},
 	}, nil
 }
+
+// EgressManifest is the policy object that Config.Egress stands for and an
+// operator applies; nil without Config.Egress.
+func (b *Backend) EgressManifest(ctx context.Context) (k8s.Object, error) {
+	return b.verifier.Manifest(ctx)
+}
+
+// InvalidatePolicies forgets which pods were verified, so that the next create
+// reads the network policies anew.
+func (b *Backend) InvalidatePolicies() { b.verifier.Invalidate() }
 
 // enter counts a create in, or refuses it because the Backend is closed.
 func (b *Backend) enter() error {
@@ -94,6 +120,15 @@ func (b *Backend) forget(s *Sandbox) {
 	delete(b.held, s)
 }
 
+func (b *Backend) abandonAll() {
+	b.mu.Lock()
+	held := slices.Collect(maps.Keys(b.held))
+	b.mu.Unlock()
+	for _, s := range held {
+		s.abandon()
+	}
+}
+
 // Close refuses new creates, waits for those in flight, ends the leases of all
 // sandboxes without releasing them, and deletes what could not be deleted
 // before. A sandbox that is still held is gone after its TTL at the latest.
@@ -108,31 +143,18 @@ func (b *Backend) Close(ctx context.Context) error {
 	if first && b.creates == 0 {
 		close(b.idle)
 	}
-	held := make([]*Sandbox, 0, len(b.held))
-	for s := range b.held {
-		held = append(held, s)
-	}
 	b.mu.Unlock()
 	if !first {
 		return nil
 	}
-	for _, s := range held {
-		s.abandon()
-	}
+	b.abandonAll()
 	var errs []error
 	select {
 	case <-b.idle:
 	case <-ctx.Done():
 		errs = append(errs, fmt.Errorf("acquire: Close did not wait for the creates in flight: %w", context.Cause(ctx)))
 	}
-	b.mu.Lock()
-	late := make([]*Sandbox, 0, len(b.held))
-	for s := range b.held {
-		late = append(late, s)
-	}
-	b.mu.Unlock()
-	for _, s := range late {
-		s.abandon()
-	}
+	b.abandonAll() // those that were created meanwhile
+	b.verifier.Close()
 	return errors.Join(append(errs, b.reaper.close(ctx))...)
 }

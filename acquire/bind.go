@@ -13,6 +13,7 @@ import (
 // look; the next one comes when binds of this cluster usually are done.
 func (a *attempt) bind(object k8s.Object) (podbind.State, error) {
 	a.enter(StageBind)
+	a.b.verifier.Prefetch(a.ctx) // what is judged later is read while the claim binds
 	posted := time.Now()
 	ready, err := a.judge(object)
 	if err != nil || ready {
@@ -74,7 +75,7 @@ func (a *attempt) judge(object k8s.Object) (ready bool, err error) {
 	case podbind.Rejected, podbind.Failed:
 		err := &RejectedError{Reason: s.Reason, Message: s.Message}
 		if s.Reason == "InvalidMetadata" {
-			err.PodLabels = a.b.cfg.PodLabels
+			err.PodLabels = a.labels
 		}
 		return false, err
 	case podbind.Ended:

@@ -19,6 +19,7 @@ import (
 	"github.com/sandlot-go/sandlot/internal/memnet"
 	"github.com/sandlot-go/sandlot/internal/sim"
 	"github.com/sandlot-go/sandlot/k8s"
+	"github.com/sandlot-go/sandlot/policy"
 )
 
 func TestMain(m *testing.M) {
@@ -126,6 +127,7 @@ func newWorld(t testing.TB, s setup) *world {
 	backendConfig := acquire.Config{
 		Template:    "task",
 		Pool:        "pool",
+		Ingress:     policy.Ingress{InsecureUnverified: true}, // see policy_test.go
 		DialContext: w.dialGuest,
 		OnLeak:      w.leaked,
 	}

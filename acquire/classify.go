@@ -6,6 +6,7 @@ import (
 
 	"github.com/sandlot-go/sandlot/internal/podbind"
 	"github.com/sandlot-go/sandlot/k8s"
+	"github.com/sandlot-go/sandlot/policy"
 	"github.com/sandlot-go/sandlot/probe"
 )
 
@@ -102,6 +103,9 @@ func classify(err error, d podbind.Diagnosis) finding {
 			return f
 		}
 		return finding{ReasonNotReady, true}
+	}
+	if _, ok := errors.AsType[*policy.Error](err); ok {
+		return finding{ReasonPolicy, false}
 	}
 	switch err := err.(type) {
 	case *LabelError:

@@ -73,9 +73,14 @@ type Config struct {
 	// agent-sandbox-config allows, sandbox.users.io by default.
 	PodLabels map[string]string
 
-	// Egress says what may leave the pod. Nil asks for no egress boundary.
-	// Otherwise New refuses: this version cannot verify one.
-	Egress *policy.Egress
+	// Egress says what may leave the pod: a *policy.Egress. A sandbox is handed
+	// over only if the network policies that select its pod let out nothing more.
+	// Nil asks for no egress boundary, and none is verified.
+	Egress policy.Boundary
+
+	// Ingress says how the guest's port is verified to be closed to all but the
+	// peers that a policy names. Zero verifies it.
+	Ingress policy.Ingress
 
 	// Watch waits for a claim with a watch instead of polling, where the account
 	// may watch; a slow poll runs beside it.
@@ -119,22 +124,16 @@ func (c Config) probeTimeout() time.Duration { return min(c.ReadyTimeout, maxPro
 // check refuses all that needs no cluster to be refused, all at once. c has its
 // defaults.
 func (c Config) check() error {
-	var errs []error
-	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf("acquire: "+format, args...)) }
-	object := func(field, name string, required bool) {
-		if name == "" {
-			if required {
-				refuse("Config.%s is empty", field)
-			}
-			return
-		}
-		if err := k8s.CheckName(name); err != nil {
-			refuse("Config.%s: %w", field, err)
+	var r refusals
+	refuse := r.add
+	for _, f := range []struct{ field, name string }{{"Template", c.Template}, {"Pool", c.Pool}, {"RuntimeClass", c.RuntimeClass}} {
+		if err := k8s.CheckName(f.name); f.name != "" && err != nil {
+			refuse("Config.%s: %w", f.field, err)
 		}
 	}
-	object("Template", c.Template, true)
-	object("Pool", c.Pool, false)
-	object("RuntimeClass", c.RuntimeClass, false)
+	if c.Template == "" {
+		refuse("Config.Template is empty")
+	}
 	if err := k8s.CheckLabelValue(c.Template); err != nil {
 		refuse("Config.Template becomes the value of the label %s: %w", podbind.TemplateLabel, err)
 	}
@@ -169,8 +168,12 @@ func (c Config) check() error {
 	if _, taken := c.PodLabels[podbind.TemplateLabel]; taken {
 		refuse("Config.PodLabels cannot set %s, which names the template", podbind.TemplateLabel)
 	}
-	if c.Egress != nil {
-		refuse("Config.Egress is set, but this version cannot verify what leaves a pod")
-	}
-	return errors.Join(errs...)
+	return errors.Join(r...)
+}
+
+// refusals collects what is wrong with a configuration.
+type refusals []error
+
+func (r *refusals) add(format string, args ...any) {
+	*r = append(*r, fmt.Errorf("acquire: "+format, args...))
 }

@@ -16,7 +16,7 @@ type Options struct {
 	// No create can set them on a pod that runs already, or give its claim an
 	// environment without losing the warm pool. Create refuses them rather than
 	// ignore them.
-	Egress         *policy.Egress
+	Egress         policy.Boundary
 	MemoryLimitMiB int
 	MaxProcesses   int
 	Env            map[string]string
@@ -42,6 +42,9 @@ func (b *Backend) Create(ctx context.Context, options Options) (_ *Sandbox, err 
 
 	body, err := a.body()
 	if err != nil {
+		return nil, err
+	}
+	if err := a.verifyPlan(body); err != nil {
 		return nil, err
 	}
 	object, err := a.post(body)

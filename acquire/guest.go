@@ -12,13 +12,6 @@ import (
 	"github.com/sandlot-go/sandlot/transport"
 )
 
-// verify judges the network policies that select the pod. There is nothing to
-// judge while New refuses every configured boundary.
-func (a *attempt) verify(podbind.Pod) error {
-	a.enter(StageVerify)
-	return context.Cause(a.ctx)
-}
-
 // dial makes the handle. It sends nothing: the guest is first spoken to by the
 // probe.
 func (a *attempt) dial(o Options, pod podbind.Pod, host string) (*Sandbox, error) {
@@ -27,6 +20,10 @@ func (a *attempt) dial(o Options, pod podbind.Pod, host string) (*Sandbox, error
 		sandbox: a.state.Sandbox, pod: pod, dir: o.Dir, expiry: a.expiry,
 		endpoint: transport.Endpoint{Host: host, Port: a.b.cfg.AgentPort, Token: transport.Secret(pod.UID)},
 		done:     make(chan struct{}),
+	}
+	var err error
+	if s.narrower, err = a.narrower(); err != nil {
+		return nil, err
 	}
 	agent, err := transport.New(transport.Config{
 		Host:        host,

@@ -44,7 +44,7 @@ func (a *attempt) pod(state podbind.State) (podbind.Pod, string, error) {
 
 // missing says what the pod still lacks.
 func (a *attempt) missing(pod podbind.Pod, host string) error {
-	if key, value, lacks := podbind.MissingLabel(pod.Labels, a.b.cfg.PodLabels); lacks {
+	if key, value, lacks := podbind.MissingLabel(pod.Labels, a.labels); lacks {
 		return &LabelError{Key: key, Value: value, Pod: pod.Name, Namespace: a.b.client.Namespace(), Observed: pod.Labels}
 	}
 	if host == "" {

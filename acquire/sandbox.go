@@ -10,6 +10,7 @@ import (
 	"github.com/sandlot-go/sandlot/internal/podbind"
 	"github.com/sandlot-go/sandlot/k8s"
 	"github.com/sandlot-go/sandlot/lease"
+	"github.com/sandlot-go/sandlot/policy"
 	"github.com/sandlot-go/sandlot/transport"
 )
 
@@ -28,6 +29,7 @@ type Sandbox struct {
 	expiry   time.Time
 	agent    *transport.Agent
 	endpoint transport.Endpoint
+	narrower policy.Narrower // nil unless configured
 	lease    *lease.Lease
 	report   Report
 
@@ -222,6 +224,7 @@ func (s *Sandbox) delete(ctx context.Context) error {
 	s.lease.Stop()
 	s.wg.Wait()
 	s.agent.Close()
+	s.closeNarrower()
 	o := orphan{resource: s.resource, name: s.name, uid: s.uid, until: s.lease.Expiry()}
 	_, err := k8s.RetryRead(ctx, k8s.Backoff{}, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, o.delete(ctx, s.backend.client) // deleting by uid is idempotent
@@ -248,5 +251,12 @@ func (s *Sandbox) abandon() {
 	s.lease.Stop()
 	s.wg.Wait()
 	s.agent.Close()
+	s.closeNarrower()
 	s.backend.forget(s)
+}
+
+func (s *Sandbox) closeNarrower() {
+	if s.narrower != nil {
+		s.narrower.Close()
+	}
 }

@@ -65,8 +65,7 @@ func (o Object) List(path ...string) []any {
 func (o Object) Int(path ...string) (int64, bool) {
 	switch n := o.Field(path...).(type) {
 	case json.Number:
-		i, err := n.Int64()
-		return i, err == nil
+		return jsontree.Whole(n)
 	case int:
 		return int64(n), true
 	case int32:

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -61,9 +62,13 @@ func unmapped(p netip.Prefix) (netip.Prefix, bool) {
 	return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96), true
 }
 
+func (s addrSet) Len() int           { return len(s) }
+func (s addrSet) Less(i, j int) bool { return s[i].from.Less(s[j].from) }
+func (s addrSet) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
+
 // normal sorts the ranges and merges those that overlap or touch. The receiver is consumed.
 func (s addrSet) normal() addrSet {
-	slices.SortFunc(s, func(a, b addrRange) int { return a.from.Compare(b.from) })
+	sort.Sort(s)
 	var out addrSet
 	for _, r := range s {
 		last := len(out) - 1

@@ -10,11 +10,11 @@ const defaultMaxAge = 5 * time.Minute
 
 // Config is what a [Verifier] is made from. It is copied.
 type Config struct {
-	Namespace string  // of the sandboxes; required
-	Template  string  // name of the SandboxTemplate; required
-	AgentPort int     // TCP port of the guest's agent; zero: DefaultAgentPort
-	Egress    *Egress // nil: no boundary for what leaves, and none is checked
-	Ingress   Ingress // zero: verified
+	Namespace string   // of the sandboxes; required
+	Template  string   // name of the SandboxTemplate; required
+	AgentPort int      // TCP port of the guest's agent; zero: DefaultAgentPort
+	Egress    Boundary // an *Egress; nil: no boundary for what leaves, and none is checked
+	Ingress   Ingress  // zero: verified
 	// NamespaceLabels are the labels of the namespace, for policies that select it by another label than its name. Nil: only
 	// its name is known, and what depends on another label is unknown.
 	NamespaceLabels map[string]string
@@ -31,7 +31,6 @@ func (c Config) withDefaults() Config {
 	if c.MaxAge == 0 {
 		c.MaxAge = defaultMaxAge
 	}
-	c.Egress = c.Egress.clone()
 	c.Ingress.PodCIDRs = slices.Clone(c.Ingress.PodCIDRs)
 	c.NamespaceLabels = maps.Clone(c.NamespaceLabels)
 	return c

@@ -8,12 +8,12 @@ import (
 )
 
 // resolve asks the Resolver for its hosts and translates them.
-func (v *Verifier) resolve(ctx context.Context) (*boundary, error) {
-	hosts, err := v.config.Egress.Policy.(Resolver).Resolve(ctx)
+func (p *egressPlan) resolve(ctx context.Context) (*boundary, error) {
+	hosts, err := p.config.Policy.(Resolver).Resolve(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("policy: the resolver of the allowed hosts failed: %w", err)
 	}
-	return v.translate(hosts)
+	return p.translate(hosts)
 }
 
 // resource is the kind of object that the configuration translates to.
@@ -25,7 +25,8 @@ func (e *Egress) resource() k8s.Resource {
 }
 
 // evaluate judges a pod by what was read: the named object, then who reaches the agent, then the union of what is let out.
-func (c Config) evaluate(b *boundary, s *snapshot, pod Pod, perSandboxKey string) (*Report, error) {
+func (v *Verifier) evaluate(judge func(*snapshot, Pod) egressOutcome, s *snapshot, pod Pod) (*Report, error) {
+	c := v.config
 	report := &Report{Unread: s.unread, Notes: s.notes}
 	if !pod.Known {
 		report.Notes = append(report.Notes[:len(report.Notes):len(report.Notes)], "judged on the labels that the pod will carry, before it exists")
@@ -34,49 +35,63 @@ func (c Config) evaluate(b *boundary, s *snapshot, pod Pod, perSandboxKey string
 		e.Subject, e.PodLabels = pod.Subject, pod.Labels
 		return nil, e
 	}
-	var union outcome
-	if b != nil && c.Egress.Verify == Union {
-		union = judgeUnion(b.manifest, b.allowance, s.policies, c.Egress.Engine, pod)
-		report.Egress = selecting(union.examined)
-		report.Notes = append(report.Notes[:len(report.Notes):len(report.Notes)], union.notes...)
-	}
-	if b != nil {
-		if e := c.checkNamed(b, s); e != nil {
-			e.Examined, e.Culprit = union.examined, union.blamed()
-			return refuse(e)
+	var out egressOutcome
+	if judge != nil {
+		out = judge(s, pod)
+		report.Egress = selecting(out.examined)
+		report.Notes = append(report.Notes[:len(report.Notes):len(report.Notes)], out.notes...)
+		if out.named != nil {
+			return refuse(out.named)
 		}
 	}
 	if !c.Ingress.InsecureUnverified {
-		engine := c.Ingress.engine(c.Egress)
-		closed := judgeIngress(c.Ingress.judge(pod, perSandboxKey), s.policies, engine, c.AgentPort)
+		engine := v.ingressEngine()
+		closed := judgeIngress(c.Ingress.judge(pod, v.perSandboxKey()), s.policies, engine, c.AgentPort)
 		report.Ingress = selecting(closed.examined)
 		if e := closed.refusalError(s.requiredUnread(engine)); e != nil {
 			e.Direction, e.AgentPort = ingress.name, c.AgentPort
 			return refuse(e)
 		}
 	}
-	if b != nil && c.Egress.Verify == Union {
-		if e := union.refusalError(s.requiredUnread(c.Egress.Engine)); e != nil {
-			e.Direction, e.Kind = egress.name, c.Egress.Policy.Kind()
-			return refuse(e)
-		}
+	if out.union != nil {
+		return refuse(out.union)
 	}
 	return report, nil
 }
 
+// evaluate judges what a pod may reach.
+func (p *egressPlan) evaluate(b *boundary, s *snapshot, pod Pod) egressOutcome {
+	var union outcome
+	if p.config.Verify == Union {
+		union = judgeUnion(b.manifest, b.allowance, s.policies, p.config.Engine, pod)
+	}
+	out := egressOutcome{examined: union.examined, notes: union.notes}
+	if e := p.checkNamed(b, s); e != nil {
+		e.Examined, e.Culprit = union.examined, union.blamed()
+		out.named = e
+	}
+	if p.config.Verify == Union {
+		if e := union.refusalError(s.requiredUnread(p.config.Engine)); e != nil {
+			e.Direction, e.Kind = egress.name, p.config.Policy.Kind()
+			out.union = e
+		}
+	}
+	return out
+}
+
 // checkNamed compares the named object, as it was listed or read by itself, with the translation.
-func (c Config) checkNamed(b *boundary, s *snapshot) *Error {
-	resource := c.Egress.resource()
+func (p *egressPlan) checkNamed(b *boundary, s *snapshot) *Error {
+	resource := p.config.resource()
 	name := b.manifest.Name()
-	path, _ := resource.Path(c.Namespace, name)
-	e := &Error{Direction: egress.name, Kind: c.Egress.Policy.Kind(), ResourceKind: resource.Kind, Path: path}
+	path, _ := resource.Path(p.v.config.Namespace, name)
+	e := &Error{Direction: egress.name, Kind: p.config.Policy.Kind(), ResourceKind: resource.Kind, Path: path}
 	live := s.named
-	if c.Egress.Verify == Union {
+	if p.config.Verify == Union {
 		list := s.core
 		if resource == k8s.CiliumNetworkPolicies {
 			list = s.cilium
 		}
-		for _, u := range s.requiredUnread(c.Egress.Engine) {
+		for _, u := range s.requiredUnread(p.config.Engine) {
 			if u.Resource == resource.Plural+"."+resource.Group {
 				return nil // refused as not evaluable
 			}

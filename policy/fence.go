@@ -32,8 +32,8 @@ func (m *fenceMemo) forget() {
 }
 
 // proveFence returns nil while the admission policy that fences what this host writes is proved to stand.
-func (v *Verifier) proveFence(ctx context.Context) error {
-	m := &v.fence
+func (p *egressPlan) proveFence(ctx context.Context) error {
+	m := &p.fence
 	m.mu.Lock()
 	if time.Now().Before(m.until) {
 		m.mu.Unlock()
@@ -41,8 +41,8 @@ func (v *Verifier) proveFence(ctx context.Context) error {
 	}
 	if m.reading == nil {
 		epoch, began := m.epoch, time.Now()
-		work := func(ctx context.Context) (struct{}, error) { return struct{}{}, v.readFence(ctx) }
-		m.reading = launch(ctx, v.work, fenceBound, work, func(f *flight[struct{}]) {
+		work := func(ctx context.Context) (struct{}, error) { return struct{}{}, p.readFence(ctx) }
+		m.reading = launch(ctx, p.v.work, fenceBound, work, func(f *flight[struct{}]) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			if epoch != m.epoch {
@@ -61,13 +61,13 @@ func (v *Verifier) proveFence(ctx context.Context) error {
 }
 
 // readFence reads the admission policy, then its binding: without one it does nothing.
-func (v *Verifier) readFence(ctx context.Context) error {
-	p := v.config.Egress.PerSandbox
-	fence, err := v.readFencePart(ctx, k8s.ValidatingAdmissionPolicies, p.AdmissionPolicyName)
+func (p *egressPlan) readFence(ctx context.Context) error {
+	own := p.config.PerSandbox
+	fence, err := p.readFencePart(ctx, k8s.ValidatingAdmissionPolicies, own.AdmissionPolicyName)
 	if err != nil {
 		return err
 	}
-	binding, err := v.readFencePart(ctx, k8s.ValidatingAdmissionPolicyBindings, p.bindingName())
+	binding, err := p.readFencePart(ctx, k8s.ValidatingAdmissionPolicyBindings, own.bindingName())
 	if err != nil {
 		return err
 	}
@@ -76,16 +76,16 @@ func (v *Verifier) readFence(ctx context.Context) error {
 		return &FenceError{Problem: FenceIneffective, Kind: r.Kind, Name: name, Path: path, Detail: detail}
 	}
 	if detail := fenceGap(fence); detail != "" {
-		return fail(k8s.ValidatingAdmissionPolicies, p.AdmissionPolicyName, detail)
+		return fail(k8s.ValidatingAdmissionPolicies, own.AdmissionPolicyName, detail)
 	}
-	if detail := bindingGap(binding, p.AdmissionPolicyName, v.config.Namespace, v.config.NamespaceLabels); detail != "" {
-		return fail(k8s.ValidatingAdmissionPolicyBindings, p.bindingName(), detail)
+	if detail := bindingGap(binding, own.AdmissionPolicyName, p.v.config.Namespace, p.v.config.NamespaceLabels); detail != "" {
+		return fail(k8s.ValidatingAdmissionPolicyBindings, own.bindingName(), detail)
 	}
 	return nil
 }
 
-func (v *Verifier) readFencePart(ctx context.Context, r k8s.Resource, name string) (k8s.Object, error) {
-	o, err := k8s.RetryRead(ctx, k8s.Backoff{}, func(ctx context.Context) (k8s.Object, error) { return v.client.Get(ctx, r, name) })
+func (p *egressPlan) readFencePart(ctx context.Context, r k8s.Resource, name string) (k8s.Object, error) {
+	o, err := k8s.RetryRead(ctx, k8s.Backoff{}, func(ctx context.Context) (k8s.Object, error) { return p.v.client.Get(ctx, r, name) })
 	if err == nil {
 		return o, nil
 	}

@@ -2,10 +2,10 @@ package policy
 
 import (
 	"container/list"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -79,26 +79,19 @@ func (m *memo) drop(e *list.Element) {
 
 // memoKey tells pods apart as far as policies can, by the labels whose keys matter.
 func memoKey(pod Pod, matters func(key string) bool) string {
-	var b strings.Builder
-	write := func(parts ...string) {
-		for _, part := range parts {
-			b.WriteString(strconv.Quote(part))
-		}
-		b.WriteByte('\n')
-	}
-	write(pod.Namespace, strconv.FormatBool(pod.Known))
+	parts := []string{pod.Namespace, strconv.FormatBool(pod.Known)}
 	for _, key := range slices.Sorted(maps.Keys(pod.Labels)) {
 		if matters(key) {
-			write("label", key, pod.Labels[key])
+			parts = append(parts, "label", key, pod.Labels[key])
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(pod.NamespaceLabels)) {
-		write("namespace", key, pod.NamespaceLabels[key])
+		parts = append(parts, "namespace", key, pod.NamespaceLabels[key])
 	}
 	if pod.Known {
 		for _, p := range pod.Ports {
-			write("port", p.Name, p.Protocol, strconv.Itoa(p.Port))
+			parts = append(parts, "port", p.Name, p.Protocol, strconv.Itoa(p.Port))
 		}
 	}
-	return b.String()
+	return fmt.Sprintf("%q", parts)
 }

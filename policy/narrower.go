@@ -24,8 +24,23 @@ var ownerKinds = []k8s.Resource{k8s.SandboxClaims, k8s.Sandboxes}
 
 // A Narrower writes the policy of one sandbox. The object is named after the owner's uid, selects the sandbox's pod alone and is
 // removed by the garbage collector with its owner, so that a host that crashes leaves nothing open.
-type Narrower struct {
-	v    *Verifier
+type Narrower interface {
+	// Set makes hosts the list of this sandbox; an empty one takes the policy away. What the list opens comes on top of the
+	// configured policy. Changes are made one after the other in the order of the calls, so that the last list is the one in
+	// force. When ctx ends, Set returns its cause: a change that had not begun is not made, one that had goes on and is over
+	// before the next begins.
+	//
+	// A list that is refused with a [*HostError] changes nothing. Set returns when the object is stored as it was sent; the
+	// network plugin enforces it a moment later.
+	Set(ctx context.Context, hosts []string) error
+
+	// Close says that the sandbox was given back. The policy itself goes away with its owner.
+	Close()
+}
+
+// narrower is the Narrower of an egressPlan.
+type narrower struct {
+	p    *egressPlan
 	t    target
 	n    *Narrowing
 	kind Kind
@@ -35,45 +50,29 @@ type Narrower struct {
 	tail     chan struct{} // closed when the change before the next one is over
 }
 
-// Narrower returns the Narrower of a sandbox. The configuration must have PerSandbox, which HasPerSandbox reports.
-func (v *Verifier) Narrower(owner Owner) (*Narrower, error) {
-	e := v.config.Egress
-	if !v.HasPerSandbox() {
-		return nil, errors.New("policy: egress.perSandbox is not configured; sandboxes have no policy of their own")
-	}
+func (p *egressPlan) narrower(owner Owner) (Narrower, error) {
+	namespace := p.v.config.Namespace
 	if owner.UID == "" {
-		return nil, &OwnerUIDError{Name: owner.Name, Namespace: v.config.Namespace}
+		return nil, &OwnerUIDError{Name: owner.Name, Namespace: namespace}
 	}
 	for _, k := range ownerKinds {
 		if k.Kind != owner.Kind {
 			continue
 		}
 		t := target{
-			namespace: v.config.Namespace,
+			namespace: namespace,
 			name:      PerSandboxNamePrefix + owner.UID,
-			selector:  map[string]string{e.PerSandbox.labelKey(): owner.Name},
+			selector:  map[string]string{p.perSandboxKey(): owner.Name},
 			owner:     map[string]any{"apiVersion": k.APIVersion(), "kind": owner.Kind, "name": owner.Name, "uid": owner.UID},
 		}
 		idle := make(chan struct{})
 		close(idle)
-		return &Narrower{v: v, t: t, n: e.PerSandbox.narrowing(e.Policy.Kind()), kind: KindStatic, tail: idle}, nil
+		return &narrower{p: p, t: t, n: p.config.PerSandbox.narrowing(p.config.Policy.Kind()), kind: KindStatic, tail: idle}, nil
 	}
 	return nil, fmt.Errorf("policy: the owner of a sandbox's policy is a SandboxClaim or a Sandbox, not %q", owner.Kind)
 }
 
-// HasPerSandbox reports whether sandboxes may have a policy of their own.
-func (v *Verifier) HasPerSandbox() bool {
-	return v.config.Egress != nil && v.config.Egress.PerSandbox != nil
-}
-
-// Set makes hosts the list of this sandbox; an empty one takes the policy away. What the list opens comes on top of the
-// configured policy. Changes are made one after the other in the order of the calls, so that the last list is the one in
-// force. When ctx ends, Set returns its cause: a change that had not begun is not made, one that had goes on and is over before
-// the next begins.
-//
-// A list that is refused with a [*HostError] changes nothing. Set returns when the object is stored as it was sent; the
-// network plugin enforces it a moment later.
-func (n *Narrower) Set(ctx context.Context, hosts []string) error {
+func (n *narrower) Set(ctx context.Context, hosts []string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -89,8 +88,8 @@ func (n *Narrower) Set(ctx context.Context, hosts []string) error {
 	before, over := n.tail, make(chan struct{})
 	caller := ctx
 	work := func(ctx context.Context) (struct{}, error) { return struct{}{}, n.take(ctx, caller, before, manifest) }
-	f := launch(ctx, n.v.work, 0, work, func(*flight[struct{}]) { close(over) })
-	if n.v.work.ctx.Err() == nil {
+	f := launch(ctx, n.p.v.work, 0, work, func(*flight[struct{}]) { close(over) })
+	if n.p.v.work.ctx.Err() == nil {
 		n.tail = over
 	}
 	n.mu.Unlock()
@@ -98,15 +97,14 @@ func (n *Narrower) Set(ctx context.Context, hosts []string) error {
 	return err
 }
 
-// Close says that the sandbox was given back. The policy itself goes away with its owner.
-func (n *Narrower) Close() {
+func (n *narrower) Close() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.released = true
 }
 
 // manifest translates a list, to nil when it is empty. It also holds the result against the rules of the fence.
-func (n *Narrower) manifest(hosts []string) (k8s.Object, error) {
+func (n *narrower) manifest(hosts []string) (k8s.Object, error) {
 	if len(hosts) == 0 {
 		return nil, nil
 	}
@@ -121,9 +119,9 @@ func (n *Narrower) manifest(hosts []string) (k8s.Object, error) {
 	if !narrowing.active() {
 		narrowing = nil
 	}
-	e := n.v.config.Egress
+	e := n.p.config
 	manifest := n.t.cilium(e.DNS, canonical, narrowing)
-	fence := admission{labelKey: e.PerSandbox.labelKey(), dns: e.DNS}
+	fence := admission{labelKey: n.p.perSandboxKey(), dns: e.DNS}
 	if rule, why := fence.refusedBy("CREATE", manifest); rule != 0 {
 		return nil, fmt.Errorf("policy: the sandbox's policy would break rule %d of its own fence: %s", rule, why)
 	}
@@ -132,14 +130,14 @@ func (n *Narrower) manifest(hosts []string) (k8s.Object, error) {
 
 // take waits for its turn, which comes when every earlier change is over, and makes one change. Each change is bounded, and so
 // is the wait.
-func (n *Narrower) take(ctx, caller context.Context, before <-chan struct{}, manifest k8s.Object) error {
+func (n *narrower) take(ctx, caller context.Context, before <-chan struct{}, manifest k8s.Object) error {
 	<-before
 	if caller.Err() != nil {
 		return context.Cause(caller)
 	}
 	ctx, cancel := context.WithTimeout(ctx, fenceBound+writeBound)
 	defer cancel()
-	if err := n.v.proveFence(ctx); err != nil {
+	if err := n.p.proveFence(ctx); err != nil {
 		return err
 	}
 	if manifest == nil {
@@ -152,8 +150,8 @@ func (n *Narrower) take(ctx, caller context.Context, before <-chan struct{}, man
 }
 
 // remove takes the policy away. One that is not there is success.
-func (n *Narrower) remove(ctx context.Context) error {
-	_, err := n.v.client.Delete(ctx, k8s.CiliumNetworkPolicies, n.t.name, k8s.DeleteOptions{})
+func (n *narrower) remove(ctx context.Context) error {
+	_, err := n.p.v.client.Delete(ctx, k8s.CiliumNetworkPolicies, n.t.name, k8s.DeleteOptions{})
 	switch k8s.KindOf(err) {
 	case k8s.NotFound, k8s.NotServed, k8s.Gone:
 		return nil
@@ -161,12 +159,12 @@ func (n *Narrower) remove(ctx context.Context) error {
 	return n.failed("delete", err)
 }
 
-func (n *Narrower) write(ctx context.Context, manifest k8s.Object) error {
-	_, err := n.v.client.Create(ctx, k8s.CiliumNetworkPolicies, manifest)
+func (n *narrower) write(ctx context.Context, manifest k8s.Object) error {
+	_, err := n.p.v.client.Create(ctx, k8s.CiliumNetworkPolicies, manifest)
 	if kind := k8s.KindOf(err); kind != k8s.Exists && kind != k8s.Conflict {
 		return n.failed("create", err)
 	}
-	_, err = n.v.client.MergePatch(ctx, k8s.CiliumNetworkPolicies, n.t.name, replacing(manifest))
+	_, err = n.p.v.client.MergePatch(ctx, k8s.CiliumNetworkPolicies, n.t.name, replacing(manifest))
 	return n.failed("change", err)
 }
 
@@ -186,10 +184,10 @@ func replacing(manifest k8s.Object) k8s.Object {
 }
 
 // readBack compares what is stored with what was sent.
-func (n *Narrower) readBack(ctx context.Context, manifest k8s.Object) error {
+func (n *narrower) readBack(ctx context.Context, manifest k8s.Object) error {
 	path, _ := k8s.CiliumNetworkPolicies.Path(n.t.namespace, n.t.name)
 	e := &Error{Direction: egress.name, Kind: n.kind, ResourceKind: k8s.CiliumNetworkPolicies.Kind, Path: path, Subject: "the sandbox's own policy"}
-	live, err := readNamed(ctx, n.v.client, k8s.CiliumNetworkPolicies, n.t.name)
+	live, err := readNamed(ctx, n.p.v.client, k8s.CiliumNetworkPolicies, n.t.name)
 	if err != nil {
 		return err
 	}
@@ -205,7 +203,7 @@ func (n *Narrower) readBack(ctx context.Context, manifest k8s.Object) error {
 }
 
 // failed wraps the failure of a write and says who refused it.
-func (n *Narrower) failed(verb string, err error) error {
+func (n *narrower) failed(verb string, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -140,7 +140,7 @@ func TestNarrowerCalls(t *testing.T) {
 	}
 }
 
-func overlap(t *testing.T, cl *cluster, n *policy.Narrower, calls []callJSON) {
+func overlap(t *testing.T, cl *cluster, n policy.Narrower, calls []callJSON) {
 	t.Helper()
 	cl.setAnswer(func(*http.Request) (int, string) {
 		time.Sleep(time.Second)
@@ -216,7 +216,7 @@ func TestFenceRules(t *testing.T) {
 	used(t, betterFence, seen)
 }
 
-func narrower(t *testing.T, c *cluster, e *policy.Egress) *policy.Narrower {
+func narrower(t *testing.T, c *cluster, e *policy.Egress) policy.Narrower {
 	t.Helper()
 	if e.PerSandbox == nil {
 		e.PerSandbox = &policy.PerSandbox{Engine: policy.Cilium, AdmissionPolicyName: "fence"}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,7 +21,7 @@ func (q Question) reaches(p policies, d direction, e Endpoint) Answer {
 	slices.SortStableFunc(admin.admin, func(a, b k8s.Object) int {
 		x, _ := a.Int("spec", "priority")
 		y, _ := b.Int("spec", "priority")
-		return int(min(max(x-y, -1), 1))
+		return cmp.Compare(x, y)
 	})
 	if c.tier(admin.documents(q.Engine, d, q.Pod.Namespace)) {
 		return c.answer()

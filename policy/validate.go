@@ -115,17 +115,6 @@ func (i Ingress) validate() error {
 	return nil
 }
 
-// engine is the engine that ingress is judged by.
-func (i Ingress) engine(e *Egress) Engine {
-	switch {
-	case i.Engine != "":
-		return i.Engine
-	case e != nil:
-		return e.Engine
-	}
-	return Core
-}
-
 // validate refuses what is outside Egress and Ingress. The receiver is a copy with defaults.
 func (c Config) validate() error {
 	switch {

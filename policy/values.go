@@ -5,13 +5,17 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/sandlot-go/sandlot/internal/jsontree"
 	"github.com/sandlot-go/sandlot/k8s"
 )
 
 // Policies are read from undecoded JSON, so that a field of the wrong type is told apart from an absent one: the first cannot
 // be judged, the second has its API meaning. Null is absent, as for the API server.
 
-// objectOf returns v as an object.
+// objectOf returns v as an object. Like the other readers here it is not inlined: that would cost
+// its hundreds of callers more than it saves them.
+//
+//go:noinline
 func objectOf(v any) (map[string]any, bool) {
 	switch m := v.(type) {
 	case map[string]any:
@@ -23,6 +27,8 @@ func objectOf(v any) (map[string]any, bool) {
 }
 
 // listField returns the list at key. An absent or null field is a nil list; ok is false for anything that is no list.
+//
+//go:noinline
 func listField(m map[string]any, key string) (list []any, ok bool) {
 	switch v := m[key].(type) {
 	case nil:
@@ -34,10 +40,14 @@ func listField(m map[string]any, key string) (list []any, ok bool) {
 }
 
 // present reports whether the field is there and not null.
+//
+//go:noinline
 func present(m map[string]any, key string) bool { return m[key] != nil }
 
 // unknownField returns the first field, in order of name and in quotes, that is present and not one of known; "" when there is
 // none.
+//
+//go:noinline
 func unknownField(m map[string]any, known ...string) string {
 	if field, ok := strayField(m, known...); ok {
 		return strconv.Quote(excerpt(field, 40))
@@ -56,6 +66,8 @@ func strayField(m map[string]any, known ...string) (field string, ok bool) {
 }
 
 // stringList returns the list at key as strings.
+//
+//go:noinline
 func stringList(m map[string]any, key string) (list []string, ok bool) {
 	raw, ok := listField(m, key)
 	if !ok {
@@ -75,13 +87,9 @@ func stringList(m map[string]any, key string) (list []string, ok bool) {
 func wholeNumber(v any) (int64, bool) {
 	switch n := v.(type) {
 	case json.Number:
-		if i, err := n.Int64(); err == nil {
-			return i, true
-		}
-		f, err := n.Float64()
-		return wholeFloat(f, err == nil)
+		return jsontree.Whole(n)
 	case float64:
-		return wholeFloat(n, true)
+		return int64(n), n == float64(int64(n)) && n <= 1<<53 && n >= -1<<53
 	case int:
 		return int64(n), true
 	case int32:
@@ -90,13 +98,6 @@ func wholeNumber(v any) (int64, bool) {
 		return n, true
 	}
 	return 0, false
-}
-
-func wholeFloat(f float64, ok bool) (int64, bool) {
-	if !ok || f != float64(int64(f)) || f > 1<<53 || f < -1<<53 {
-		return 0, false
-	}
-	return int64(f), true
 }
 
 // decimal reads a canonical decimal number. Leading zeros, signs, other bases and exponents are none: network plugins differ

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -20,24 +21,15 @@ type Verifier struct {
 	client *k8s.Client
 	config Config
 	work   *group
-	target target // of the named object
-	fence  fenceMemo
+	egress plan // nil without a boundary
 
-	mu        sync.Mutex // guards what follows
-	epoch     int        // grows with Invalidate, so that older work is not kept
-	boundary  *boundary
-	resolving *flight[*boundary]
-	snapshot  *snapshot
-	forget    *time.Timer // drops snapshot
-	reading   *flight[*snapshot]
-	passes    memo
-	passesBy  labelKeys // by which passes are told apart
-}
-
-// boundary is the translation with what it allows.
-type boundary struct {
-	manifest  k8s.Object
-	allowance allowance
+	mu       sync.Mutex // guards what follows
+	epoch    int        // grows with Invalidate, so that older work is not kept
+	snapshot *snapshot
+	forget   *time.Timer // drops snapshot
+	reading  *flight[*snapshot]
+	passes   memo
+	passesBy labelKeys // by which passes are told apart
 }
 
 // New returns a Verifier. It does no I/O and refuses every configuration that can be refused without a cluster, with a
@@ -51,22 +43,10 @@ func New(client *k8s.Client, config Config) (*Verifier, error) {
 		return nil, err
 	}
 	v := &Verifier{config: c, work: newGroup()}
-	if e := c.Egress; e != nil {
-		if err := e.validate(c.Workspace); err != nil {
-			return nil, err
-		}
+	if c.Egress != nil {
 		var err error
-		if v.target, err = e.target(c.Namespace, c.Template); err != nil {
+		if v.egress, err = c.Egress.plan(v); err != nil {
 			return nil, err
-		}
-		if _, later := e.Policy.(Resolver); !later {
-			var hosts []string
-			if p, ok := e.Policy.(Static); ok {
-				hosts = p.AllowedHosts
-			}
-			if v.boundary, err = v.translate(hosts); err != nil {
-				return nil, err
-			}
 		}
 	}
 	if err := c.Ingress.validate(); err != nil {
@@ -79,27 +59,13 @@ func New(client *k8s.Client, config Config) (*Verifier, error) {
 	return v, nil
 }
 
-func (v *Verifier) translate(hosts []string) (*boundary, error) {
-	manifest, err := v.config.Egress.translate(v.target, hosts)
-	if err != nil {
-		return nil, err
-	}
-	a, err := allowanceOf(manifest, v.config.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	return &boundary{manifest: manifest, allowance: a}, nil
-}
-
 // Labels returns the labels that a pod must carry for its policies to select it, besides those of its template. objectName is
 // the claim's or Sandbox's name. It is empty when the configuration asks for none.
 func (v *Verifier) Labels(objectName string) map[string]string {
-	labels, err := v.config.Egress.podLabels(v.config.Egress.perSandboxLabel(objectName))
-	if err != nil {
-		// The one collision there can be was refused by New.
-		panic(err)
+	if v.egress == nil {
+		return map[string]string{}
 	}
-	return labels
+	return v.egress.labels(objectName)
 }
 
 // DirectLabels returns all labels of a pod that is created without a claim, from those of its template.
@@ -110,14 +76,10 @@ func (v *Verifier) DirectLabels(templateLabels map[string]string, objectName str
 // Manifest returns the object that the configuration translates to and an operator applies; nil without Egress. A Resolver is
 // asked for its hosts if it was not yet.
 func (v *Verifier) Manifest(ctx context.Context) (k8s.Object, error) {
-	if v.config.Egress == nil {
+	if v.egress == nil {
 		return nil, nil
 	}
-	b, err := v.resolved(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return b.manifest.Clone(), nil
+	return v.egress.manifest(ctx)
 }
 
 // Prefetch begins to read what a check will need, and returns at once. It does nothing while a pass is remembered.
@@ -129,8 +91,8 @@ func (v *Verifier) Prefetch(ctx context.Context) {
 		return
 	}
 	v.startReading(ctx)
-	if v.config.Egress != nil {
-		v.startResolving(ctx)
+	if v.egress != nil {
+		v.egress.begin(ctx)
 	}
 }
 
@@ -163,10 +125,10 @@ func (v *Verifier) Check(ctx context.Context, pod Pod) (*Report, error) {
 		return report, nil
 	}
 	lists := v.startReading(ctx)
-	var b *boundary
-	if v.config.Egress != nil {
+	var judge func(*snapshot, Pod) egressOutcome
+	if v.egress != nil {
 		var err error
-		if b, err = v.resolved(ctx); err != nil {
+		if judge, err = v.egress.judge(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -174,7 +136,7 @@ func (v *Verifier) Check(ctx context.Context, pod Pod) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report, refusal := v.config.evaluate(b, s, pod, v.perSandboxKey())
+	report, refusal := v.evaluate(judge, s, pod)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if refusal != nil {
@@ -200,10 +162,9 @@ func (v *Verifier) Invalidate() {
 	v.passes.clear()
 	v.forgetLocked(v.snapshot)
 	v.reading = nil
-	if v.config.Egress != nil && v.config.Egress.Policy.Kind() == KindResolver {
-		v.boundary, v.resolving = nil, nil
+	if v.egress != nil {
+		v.egress.forget()
 	}
-	v.fence.forget()
 }
 
 // Close ends what is going on and joins it. Later calls that need to read return [ErrClosed].
@@ -222,20 +183,37 @@ func (v *Verifier) matters(keys labelKeys) func(key string) bool {
 }
 
 func (v *Verifier) perSandboxKey() string {
-	if e := v.config.Egress; e != nil && e.PerSandbox != nil {
-		return e.PerSandbox.labelKey()
+	if v.egress == nil {
+		return ""
 	}
-	return ""
+	return v.egress.perSandboxKey()
+}
+
+// HasPerSandbox reports whether sandboxes may have a policy of their own.
+func (v *Verifier) HasPerSandbox() bool { return v.perSandboxKey() != "" }
+
+// Narrower returns the Narrower of a sandbox. The configuration must have PerSandbox, which HasPerSandbox reports.
+func (v *Verifier) Narrower(owner Owner) (Narrower, error) {
+	if !v.HasPerSandbox() {
+		return nil, errors.New("policy: egress.perSandbox is not configured; sandboxes have no policy of their own")
+	}
+	return v.egress.narrower(owner)
+}
+
+func (v *Verifier) ingressEngine() Engine {
+	switch i := v.config.Ingress; {
+	case i.Engine != "":
+		return i.Engine
+	case v.egress != nil:
+		return v.egress.engine()
+	}
+	return Core
 }
 
 func (v *Verifier) need() reading {
-	c := v.config
-	r := reading{ingress: !c.Ingress.InsecureUnverified, ingressEngine: c.Ingress.engine(c.Egress)}
-	if e := c.Egress; e != nil {
-		r.egressUnion, r.egressEngine = e.Verify == Union, e.Engine
-		if !r.egressUnion {
-			r.named, r.namedKind = v.target.name, e.resource()
-		}
+	r := reading{ingress: !v.config.Ingress.InsecureUnverified, ingressEngine: v.ingressEngine()}
+	if v.egress != nil {
+		v.egress.need(&r)
 	}
 	return r
 }
@@ -288,38 +266,4 @@ func (v *Verifier) forgetLocked(s *snapshot) {
 	}
 	v.snapshot = nil
 	v.forget.Stop()
-}
-
-// resolved returns the translation, after the Resolver's answer if there is one.
-func (v *Verifier) resolved(ctx context.Context) (*boundary, error) {
-	return v.startResolving(ctx).wait(ctx)
-}
-
-func (v *Verifier) startResolving(ctx context.Context) *flight[*boundary] {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.boundary != nil {
-		done := &flight[*boundary]{done: make(chan struct{}), value: v.boundary}
-		close(done.done)
-		return done
-	}
-	if v.resolving != nil {
-		return v.resolving
-	}
-	epoch := v.epoch
-	f := launch(ctx, v.work, resolveBound, v.resolve, func(f *flight[*boundary]) {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		if epoch != v.epoch {
-			return
-		}
-		v.resolving = nil
-		if f.err == nil {
-			v.boundary = f.value
-		}
-	})
-	if v.work.ctx.Err() == nil {
-		v.resolving = f
-	}
-	return f
 }

@@ -68,29 +68,38 @@ func call[T any](ctx context.Context, a *Agent, b *binding, op string, body any,
 }
 
 // exchange is call for a request that is a frame already.
-func exchange[T any](ctx context.Context, a *Agent, b *binding, op string, frame []byte, limit int, parse func([]byte) (T, error)) (T, error) {
-	var none T
+func exchange[T any](ctx context.Context, a *Agent, b *binding, op string, frame []byte, limit int, parse func([]byte) (T, error)) (reply T, err error) {
+	err = a.exchange(ctx, b, op, frame, limit, func(payload []byte) (err error) {
+		reply, err = parse(payload)
+		return err
+	})
+	return reply, err
+}
+
+// exchange hands the one reply to read. It is apart from the function of the same
+// name so that there is one of it and not one for each type of reply.
+func (a *Agent) exchange(ctx context.Context, b *binding, op string, frame []byte, limit int, read func([]byte) error) error {
 	c, err := a.open(ctx, b, op, limit)
 	if err != nil {
-		return none, err
+		return err
 	}
 	defer c.close()
 	if err := c.send(b, op, frame); err != nil {
-		return none, err
+		return err
 	}
 	payload, err := c.frames.Next()
 	if err != nil {
-		return none, readFailure(op, err)
+		return readFailure(op, err)
 	}
-	reply, err := parse(payload)
+	err = read(payload)
 	if refusal, ok := errors.AsType[*wire.Refusal](err); ok {
 		// What follows on a refusal does not make it less of one.
-		return none, b.refused(op, refusal)
+		return b.refused(op, refusal)
 	}
 	if err != nil {
-		return none, &ProtocolError{Op: op, Err: err}
+		return &ProtocolError{Op: op, Err: err}
 	}
-	return reply, c.awaitClose(op)
+	return c.awaitClose(op)
 }
 
 // requestFrame refuses what the guest would refuse by its size before it can

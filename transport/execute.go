@@ -135,9 +135,6 @@ func (x *execution) supervise(ctx context.Context) {
 		x.conn.close()
 		f.why = reconciled
 		f.ack, f.unack = x.cancel(context.WithoutCancel(ctx), cancelTime(ctx))
-		if cause := context.Cause(ctx); cause != nil {
-			f.why, f.cause = stopped, cause
-		}
 	}
 	if !ended && f.ack != nil && f.ack.Started && f.ack.State != wire.StateFailed {
 		x.stream.clock.drain(drainTimeout)
@@ -146,6 +143,9 @@ func (x *execution) supervise(ctx context.Context) {
 	x.conn.close()
 	if !ended {
 		<-ends // a matter of the writer in flight
+	}
+	if cause := context.Cause(ctx); cause != nil && (f.why == overdue || f.why == reconciled) && f.end.meaning() != endFinished {
+		f.why, f.cause = stopped, cause
 	}
 	x.report(ctx, f)
 }
@@ -198,6 +198,7 @@ func (x *execution) stop(ctx context.Context, f *finding, ends <-chan streamEnd)
 			return ended
 		case f.end = <-ends:
 			ended, ends = true, nil
+			x.conn.close()
 			switch {
 			case f.end.meaning() == endUnknown:
 			case f.why == overdue && f.end.result != nil && !f.end.result.TimedOut:

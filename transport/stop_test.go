@@ -161,6 +161,33 @@ func TestContextEndsAfterTheStreamBroke(t *testing.T) {
 	})
 }
 
+// TestContextEndsAfterTheTimeout likewise.
+func TestContextEndsAfterTheTimeout(t *testing.T) {
+	for name, tt := range map[string]struct {
+		steps []Step
+		is    func(error) bool
+	}{
+		"and no result comes": {[]Step{cancel(cancelled), On("exec"), ExpectClose()},
+			func(err error) bool {
+				e, ok := errors.AsType[*transport.LostError](err)
+				return ok && e.Cause == errCause
+			}},
+		"and the result comes": {[]Step{cancel(cancelled), On("exec"), Delay(time.Second), finish(sigterm)},
+			func(err error) bool {
+				e, ok := errors.AsType[*transport.ExitError](err)
+				return ok && e.TimedOut && !errors.Is(err, errCause)
+			}},
+	} {
+		bubble(t, transport.Config{}, append([]Step{executing()}, tt.steps...), func(t *testing.T, p *pod) {
+			c := p.Command(endAfter(t, 2*time.Second), "x")
+			c.Timeout = time.Second
+			if err := c.Run(); err == nil || !tt.is(err) {
+				t.Errorf("%s: %T %v", name, err, err)
+			}
+		})
+	}
+}
+
 func TestWriterThatFails(t *testing.T) {
 	steps := []Step{executing(), stdout("x"), cancel(cancelled), On("exec"), stdout("y"), stderr("z"), finish(sigterm)}
 	bubble(t, transport.Config{}, steps, func(t *testing.T, p *pod) {

@@ -312,3 +312,43 @@ func TestWriteRequestsFitTheLimit(t *testing.T) {
 		t.Errorf("the largest request had %d bytes, want nearly 8 MiB", largest)
 	}
 }
+
+// TestPeerThatDoesNotReadTheRequest closes while the request is on its way.
+func TestPeerThatDoesNotReadTheRequest(t *testing.T) {
+	unsent := func(err error) bool {
+		lost, ok := errors.AsType[*transport.LostError](err)
+		return ok && !lost.Sent && transport.SafeToRetry(err) && strings.Contains(err.Error(), "had no effect")
+	}
+	for _, tt := range []struct {
+		name  string
+		steps []Step
+		is    func(error) bool
+		took  time.Duration
+	}{
+		{"without a word", []Step{Accept(), Delay(time.Second), Close()}, unsent, time.Second},
+		{"with a reset", []Step{Accept(), Delay(time.Second), Reset()}, unsent, time.Second},
+		{"after it has refused the token", []Step{Accept(), Send(`{"ok":false,"error":"unauthorized"}`), Delay(time.Second), Close()}, isUnauthorized, time.Second},
+		{"after it has fenced itself", []Step{Accept(), Send(`{"ok":false,"error":"agent_retiring"}`), Delay(time.Second), Close()},
+			func(err error) bool { _, ok := errors.AsType[*transport.RetiringError](err); return ok }, time.Second},
+		{"after it has found it too large", []Step{Accept(), Send(`{"ok":false,"error":"frame_too_large: announced 1"}`), Delay(time.Second), Close()},
+			func(err error) bool {
+				e, ok := errors.AsType[*transport.FileError](err)
+				return ok && e.Code == "frame_too_large"
+			}, time.Second},
+		{"after nonsense", []Step{Accept(), SendBytes([]byte("nonsense!")), Delay(time.Second), Close()}, unsent, time.Second},
+		{"after an answer to what it has not read", []Step{Accept(), Send(`{"ok":true,"bytesWritten":100000}`), Delay(time.Second), Close()}, unsent, time.Second},
+		{"and does nothing else either", []Step{Accept(), Delay(90 * time.Second)}, unsent, time.Minute + time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, transport.Config{}, tt.steps, func(t *testing.T, p *pod) {
+				p.net.Buffer = 1000
+				_, err := p.WriteFile(t.Context(), "a", strings.NewReader(strings.Repeat("x", 100_000)))
+				if err == nil || !tt.is(err) {
+					t.Errorf("got %T %v", err, err)
+				}
+				p.took(t, tt.took)
+				time.Sleep(time.Minute) // the script goes on to its end
+			})
+		})
+	}
+}

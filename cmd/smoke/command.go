@@ -37,6 +37,7 @@ func commands() []command {
 		{"run", "get a sandbox, use it, give it back; the default", runUsage, runCommand},
 		{"sim", "serve a simulated cluster to other programs", simUsage, simCommand},
 		{"guest", "talk to one guest agent", guestUsage, guestCommand},
+		{"explain", "say whether a pod is closed, and which policy, rule and peer opens it", explainUsage, explainCommand},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sandlot-go/sandlot/acquire"
 	"github.com/sandlot-go/sandlot/k8s"
+	"github.com/sandlot-go/sandlot/policy"
 )
 
 // connect opens the target and reads one object, which proves the server, the
@@ -100,7 +101,8 @@ func (r *session) config() acquire.Config {
 		OnRenewalError: func(sandbox string, err error) {
 			r.notes.add(fmt.Sprintf("renewing %s failed: %v", sandbox, err))
 		},
-		Watch: o.watch,
+		Ingress: policy.Ingress{InsecureUnverified: o.unverified},
+		Watch:   o.watch,
 		OnLeak: func(l acquire.Leak) {
 			if k8s.KindOf(l.Err) == k8s.Forbidden {
 				r.hopeless.Store(true)

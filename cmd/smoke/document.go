@@ -47,8 +47,18 @@ type documentAcquire struct {
 	Address  string             `json:"address"`
 }
 
-// policyNotVerified is the value of network_policy while nothing is verified.
-const policyNotVerified = "not verified"
+// The values of network_policy.
+const (
+	policyNotVerified     = "not verified"
+	policyIngressVerified = "ingress verified" // the agent's port is closed but to the peers that a policy names
+)
+
+func (r *result) networkPolicy() string {
+	if r.acquired == nil || r.options.unverified {
+		return policyNotVerified
+	}
+	return policyIngressVerified
+}
 
 func (r *result) document() document {
 	d := document{
@@ -57,7 +67,7 @@ func (r *result) document() document {
 		Namespace:     r.namespace,
 		Pool:          r.options.pool,
 		Template:      r.options.template,
-		NetworkPolicy: policyNotVerified,
+		NetworkPolicy: r.networkPolicy(),
 		N:             r.options.n,
 		NOK:           r.good,
 		MS:            milliseconds(r.took),

@@ -33,7 +33,7 @@ what
   -file-bytes N            size of the larger test file, default 7341266, which goes in parts
   -ttl DURATION            how long a sandbox outlives this program if it is killed, default 5m
   -watch                   wait for a sandbox with a watch, beside slow polling, instead of polling alone
-  -ingress unverified      network policies are not judged; this version cannot verify them
+  -ingress MODE            verified (default): only with policies that close the agent's port; or unverified
 
   -json                    one JSON document on standard output, progress on standard error
 `
@@ -63,6 +63,7 @@ type options struct {
 	readyTimeout time.Duration
 	ttl          time.Duration
 	watch        bool
+	unverified   bool // ingress is not judged
 	json         bool
 }
 
@@ -97,7 +98,7 @@ func parseRun(args []string) (options, error) {
 	fs.IntVar(&o.fileBytes, "file-bytes", defaultFile, "")
 	fs.DurationVar(&o.readyTimeout, "ready-timeout", 0, "")
 	fs.DurationVar(&o.ttl, "ttl", defaultTTL, "")
-	fs.StringVar(&ingress, "ingress", "unverified", "")
+	fs.StringVar(&ingress, "ingress", "verified", "")
 	fs.BoolVar(&o.watch, "watch", false, "")
 	fs.BoolVar(&o.json, "json", false, "")
 	if err := parse(fs, args); err != nil {
@@ -130,11 +131,11 @@ func parseRun(args []string) (options, error) {
 
 func (o *options) check(given map[string]bool, direct bool, ingress string) error {
 	switch ingress {
-	case "unverified":
 	case "verified":
-		return usagef("-ingress verified: this version cannot verify network policies yet; use -ingress unverified, and review them yourself")
+	case "unverified":
+		o.unverified = true
 	default:
-		return usagef("-ingress is %q, want unverified", ingress)
+		return usagef("-ingress is %q, want verified or unverified", ingress)
 	}
 	if o.namespace != "" || given["namespace"] {
 		if err := k8s.CheckNamespace(o.namespace); err != nil {

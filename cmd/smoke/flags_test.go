@@ -43,7 +43,6 @@ func TestParseRunRefuses(t *testing.T) {
 		{"a file that is smaller than its ranges", "-file-bytes 10", "-file-bytes is 10"},
 		{"a port that is none", "-agent-port 70000", "-agent-port is 70000"},
 		{"an address mode that is none", "-agent-address dns", "-agent-address|service|pod-ip"},
-		{"a verification that does not exist yet is refused, not skipped", "-ingress verified", "-ingress verified|cannot verify"},
 		{"an ingress mode that is none", "-ingress maybe", "-ingress"},
 		{"a TTL that no create fits into", "-ttl 6s", "-ttl is 6s"},
 		{"a TTL of a month", "-ttl 720h", "-ttl is 720h"},
@@ -90,7 +89,8 @@ func TestParseRun(t *testing.T) {
 			o.target = target{kind: targetKubeconfig, kubeconfig: "-", tokenCommand: "t"}
 		}},
 		{"a short TTL shortens the ready timeout", "-ttl 40s", func(o *options) { o.ttl, o.readyTimeout = 40*time.Second, 20*time.Second }},
-		{"ingress unverified may be said", "-ingress unverified", func(*options) {}},
+		{"ingress unverified must be said", "-ingress unverified", func(o *options) { o.unverified = true }},
+		{"ingress verified may be said", "-ingress verified", func(*options) {}},
 	} {
 		t.Run(c.sentence, func(t *testing.T) {
 			want := plain

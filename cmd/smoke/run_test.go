@@ -22,7 +22,7 @@ func TestRunInTheSimulatedCluster(t *testing.T) {
 		args     string
 		words    []string
 	}{
-		{"without flags", "", []string{"simulated cluster", "one sandbox from pool pool", "warm", "10 of 10 steps ok", "network policy  not verified"}},
+		{"without flags", "", []string{"simulated cluster", "one sandbox from pool pool", "warm", "10 of 10 steps ok", "network policy  ingress verified"}},
 		{"without a pool", "run -sim -direct -file-bytes 4000", []string{"direct from template task", "started from template task", "10 of 10 steps ok"}},
 		{"by the name of a Service", "-direct -agent-address service -file-bytes 4000", []string{".svc.cluster.local:1024", "10 of 10 steps ok"}},
 		{"by the address that a claim shows where it has no name", "-agent-address service -file-bytes 4000", []string{"10 of 10 steps ok"}},
@@ -257,7 +257,8 @@ func failOne(method, suffix string) func(*sim.Request) *sim.Fault {
 }
 
 // An account with the fewest rights that a pool-only host needs does everything
-// but see the pool and list claims, and the report says so.
+// but see the pool and list claims, and the report says so. It cannot verify
+// network policies, which must be told.
 func TestRunWithFewRights(t *testing.T) {
 	t.Parallel()
 	cluster, flags := serve(t, sim.Config{Allow: func(verb, resource, _ string) bool {
@@ -267,7 +268,8 @@ func TestRunWithFewRights(t *testing.T) {
 		}
 		return false
 	}})
-	smoke(t, flags...).expect(t, exitOK, "may not read SandboxWarmPools", "may not list claims", "may not read Sandboxes")
+	smoke(t, flags...).expect(t, exitFailed, "policy", "rant list on networkpolicies")
+	smoke(t, append(flags, "-ingress", "unverified")...).expect(t, exitOK, "network policy  not verified", "may not read SandboxWarmPools", "may not list claims", "may not read Sandboxes")
 	expectNothingLeft(t, cluster)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/sandlot-go/sandlot/internal/memnet"
 	"github.com/sandlot-go/sandlot/internal/sim"
 	"github.com/sandlot-go/sandlot/k8s"
+	"github.com/sandlot-go/sandlot/policy"
 )
 
 // A simulation is a simulated cluster whose API server is being served.
@@ -54,6 +55,10 @@ func simulate(ctx context.Context, config sim.Config, l net.Listener, hosts []st
 		ended: make(chan error, 1),
 	}
 	go func() { s.ended <- s.server.ServeTLS(l, "", "") }()
+	if err := c.Apply("networkpolicies", baseline()); err != nil {
+		s.Close()
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, simulationReady, fmt.Errorf("the simulated cluster's pools are not full after %v", simulationReady))
 	defer cancel()
 	if err := c.WaitReady(ctx); err != nil {
@@ -64,6 +69,22 @@ func simulate(ctx context.Context, config sim.Config, l net.Listener, hosts []st
 		return nil, err
 	}
 	return s, nil
+}
+
+// baseline is the policy that an operator applies for all sandboxes, those
+// without a pool among them; deploy/ has it as a file.
+func baseline() map[string]any {
+	return map[string]any{
+		"metadata": map[string]any{"name": "sandbox-ingress"},
+		"spec": map[string]any{
+			"podSelector": map[string]any{"matchExpressions": []any{map[string]any{"key": policy.TemplateLabelKey, "operator": "Exists"}}},
+			"policyTypes": []any{"Ingress"},
+			"ingress": []any{map[string]any{
+				"from":  []any{map[string]any{"podSelector": map[string]any{"matchLabels": map[string]any{"namzu.ai/component": "host"}}}},
+				"ports": []any{map[string]any{"protocol": "TCP", "port": 1024}},
+			}},
+		},
+	}
 }
 
 // Close ends the server, then the cluster, and waits for both.

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 	"unicode"
+
+	"github.com/sandlot-go/sandlot/policy"
 )
 
 // progress writes a line for each step while a run goes on.
@@ -90,7 +92,7 @@ func (r *result) text() string {
 			repeated = fmt.Sprintf("%d of them repeated after a failure", a.Retries)
 		}
 		fmt.Fprintf(&b, "  %-15s %d to acquire it, %s; %d in the whole run\n", "API requests", a.Requests, repeated, r.requests)
-		fmt.Fprintf(&b, "  %-15s %s: this version does not judge what may enter or leave the pod\n", "network policy", policyNotVerified)
+		fmt.Fprintf(&b, "  %-15s %s\n", "network policy", r.networkPolicyText())
 	}
 	for _, n := range r.notes {
 		fmt.Fprintf(&b, "  %-15s %s\n", "note", printable(n))
@@ -166,4 +168,18 @@ func printable(s string) string {
 		}
 		return r
 	}, s)
+}
+
+// networkPolicyText says what was judged, and by which policies it passed.
+func (r *result) networkPolicyText() string {
+	if r.networkPolicy() == policyNotVerified {
+		return policyNotVerified + ", as asked with -ingress unverified"
+	}
+	var closed []string
+	for _, e := range r.acquired.Policies.Ingress {
+		if e.Verdict == policy.Covers {
+			closed = append(closed, printable(e.Kind+"/"+e.Name))
+		}
+	}
+	return fmt.Sprintf("%s: the agent's port is closed by %s; what may leave the pod was not asked, see smoke explain", policyIngressVerified, strings.Join(closed, " and "))
 }

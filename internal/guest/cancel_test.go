@@ -13,6 +13,7 @@ import (
 
 func TestCancelEndsTheGroup(t *testing.T) {
 	const immune = "(trap '' TERM; echo armed; while :; do sleep 0.05; done)"
+	const orphaned = "while kill -0 $$ 2>/dev/null; do sleep 0.01; done"
 	for _, test := range []struct {
 		name, script string
 		state        string
@@ -20,8 +21,8 @@ func TestCancelEndsTheGroup(t *testing.T) {
 	}{
 		{"a member ignores SIGTERM and holds the output", immune + " & sleep 600", "cancelled", "SIGTERM"},
 		{"a member ignores it, with its output elsewhere", "(trap '' TERM; while :; do sleep 0.05; done) >/dev/null 2>&1 & sleep 0.1; echo armed; sleep 600", "cancelled", "SIGTERM"},
-		{"the leader has ended and a member holds the output", "sleep 600 & echo armed", "cancelled", nil},
-		{"the leader has ended and an immune member holds it", immune + " &", "cancelled", nil},
+		{"the leader has ended and a member holds the output", "(" + orphaned + "; echo armed; sleep 600) &", "cancelled", nil},
+		{"the leader has ended and an immune member holds it", "(" + orphaned + "; " + immune + ") &", "cancelled", nil},
 		{"a process outside the group holds the output", "setsid sleep 600 & echo armed; sleep 600", "cancelled", "SIGTERM"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -51,6 +52,7 @@ func TestCancelEndsTheGroup(t *testing.T) {
 // TestCancelRacesWithExecute accepts that the program never started or that it
 // was ended, and nothing else.
 func TestCancelRacesWithExecute(t *testing.T) {
+	t.Parallel()
 	g := newGuest(t, guest.Config{})
 	outcomes := map[string]int{}
 	var mu sync.Mutex
@@ -82,7 +84,24 @@ func TestCancelRacesWithExecute(t *testing.T) {
 	t.Log(outcomes)
 }
 
+func TestCancelDuringATimeout(t *testing.T) {
+	t.Parallel()
+	g := newGuest(t, guest.Config{CancelGrace: time.Second})
+	id := g.reserve()
+	l := g.begin(id, "trap 'echo asked' TERM; echo armed; while :; do sleep 0.05; done", object{"timeoutMs": 300})
+	for !strings.Contains(l.next(), "asked") { // the timeout's SIGTERM has come
+	}
+	c := g.call(wire.OpCancel, object{"executionId": id})
+	if result, _ := c["result"].(object); c["state"] != "completed" || result["timedOut"] != true || result["signal"] != "SIGKILL" {
+		t.Errorf("cancel: %v, want the outcome of the timeout", c)
+	}
+	if r := l.finish(); r.result["timedOut"] != true {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestCancelsShareOneTermination(t *testing.T) {
+	t.Parallel()
 	g := newGuest(t, guest.Config{CancelGrace: 300 * time.Millisecond})
 	id := g.reserve()
 	l := g.begin(id, "trap '' TERM; echo armed; while :; do sleep 0.05; done", nil)
@@ -102,6 +121,7 @@ func TestCancelsShareOneTermination(t *testing.T) {
 
 // TestFence covers the guest that cannot prove that a process group is gone.
 func TestFence(t *testing.T) {
+	t.Parallel()
 	g := newGuest(t, guest.Config{})
 	running, id := g.reserve(), g.reserve()
 	g.shell("mkfifo go")
@@ -142,6 +162,7 @@ func TestFence(t *testing.T) {
 }
 
 func TestShutdown(t *testing.T) {
+	t.Parallel()
 	g := newGuest(t, guest.Config{QuiesceGrace: 2 * time.Second})
 	g.put("f", "content", 0o644)
 	used := g.dial() // accepted before

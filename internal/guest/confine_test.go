@@ -100,6 +100,7 @@ func asNobody(t *testing.T, test string) (string, error) {
 }
 
 func TestConfineWithoutPrivileges(t *testing.T) {
+	t.Parallel()
 	out, err := asNobody(t, "TestConfine")
 	if strings.Contains(out, "user namespaces") {
 		t.Skipf("user namespaces are not allowed here:\n%s", out)

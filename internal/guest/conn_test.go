@@ -18,6 +18,7 @@ import (
 )
 
 func TestRequestCutAnywhere(t *testing.T) {
+	t.Parallel()
 	g := newGuest(t, guest.Config{})
 	healthz := frame(object{"op": "healthz"})
 	whole := g.dial().write(healthz).next()
@@ -133,6 +134,7 @@ func TestKeepAlive(t *testing.T) {
 }
 
 func TestPreauthLimitsEndWithAuthentication(t *testing.T) {
+	t.Parallel()
 	g := newGuest(t, guest.Config{PreauthIdle: 300 * time.Millisecond, PreauthDeadline: 300 * time.Millisecond, MaxPreauth: 1})
 	l := g.begin(g.reserve(), "echo started; sleep 0.8; echo late", nil)
 	g.dial().write([]byte("0")) // takes the only place

@@ -123,6 +123,7 @@ func TestTimeoutEndsTheGroup(t *testing.T) {
 }
 
 func TestHungProgramsLeaveRoom(t *testing.T) {
+	t.Parallel()
 	g := newGuest(t, guest.Config{})
 	var all sync.WaitGroup
 	for range 25 {
@@ -137,6 +138,7 @@ func TestHungProgramsLeaveRoom(t *testing.T) {
 }
 
 func TestStdin(t *testing.T) {
+	t.Parallel()
 	g := newGuest(t, guest.Config{})
 	large := strings.Repeat("0123456789abcdef", 1<<14)
 	for _, test := range []struct{ name, script, stdin, want string }{

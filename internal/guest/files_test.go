@@ -90,6 +90,7 @@ func TestLinksInPaths(t *testing.T) {
 // while files below it are read and written. Nothing of outside may show, and
 // nothing may come to be there.
 func TestLinksThatChange(t *testing.T) {
+	t.Parallel()
 	g := newGuest(t, guest.Config{})
 	outside := folder(t)
 	if err := os.WriteFile(outside+"/file", []byte("outside"), 0o644); err != nil {

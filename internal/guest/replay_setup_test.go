@@ -32,6 +32,19 @@ var stages = map[string]stage{
 // outsidePath is a folder on the recording's machine that a write root named.
 const outsidePath = "/tmp/agent-extra-root"
 
+// stretched are the recordings that depend on what happens while a program
+// sleeps, or waits for its end, with times that are long enough on a busy
+// machine as well.
+var stretched = map[string][]string{
+	"fin-while-execute-runs":           {"sleep 0.5", "sleep 3"},
+	"garbage-during-running-execute":   {"sleep 0.6", "sleep 3"},
+	"exec-same-id-while-running":       {"sleep 0.5", "sleep 3"},
+	"exec-split-character":             {"sleep 0.2", "sleep 2"},
+	"exec-timeout-ignoring-sigterm":    {`"timeoutMs":300`, `"timeoutMs":2000`},
+	"exec-timeout-exits-on-term":       {`"timeoutMs":300`, `"timeoutMs":2000`},
+	"cancel-slow-cleanup-within-grace": {"sleep 0.15", "sleep 0.01"},
+}
+
 // script is a list of steps that ends at the first that fails.
 type script struct {
 	dir string

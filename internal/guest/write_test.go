@@ -54,6 +54,7 @@ func TestPartsExcludeEachOther(t *testing.T) {
 }
 
 func TestPartsMakeALargeFile(t *testing.T) {
+	t.Parallel()
 	g := newGuest(t, guest.Config{})
 	g.put("target", "old", 0o640)
 	content := make([]byte, 3<<20)
@@ -89,6 +90,7 @@ func TestPartsMakeALargeFile(t *testing.T) {
 
 // TestWritesAreWhole reads a file while it is written: it is one or the other.
 func TestWritesAreWhole(t *testing.T) {
+	t.Parallel()
 	g := newGuest(t, guest.Config{})
 	versions := []string{strings.Repeat("a", 100_000), strings.Repeat("b", 200_000)}
 	g.call(wire.OpWriteFile, object{"path": "f", "content": versions[0]})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"math/big"
 	"reflect"
 	"strings"
 	"testing"
@@ -161,6 +162,51 @@ func BenchmarkParse(b *testing.B) {
 			if err := json.Unmarshal(data, &v); err != nil {
 				b.Fatal(err)
 			}
+		}
+	})
+}
+
+func TestWhole(t *testing.T) {
+	for text, want := range map[string]int64{
+		"0": 0, "-0": 0, "7": 7, "-7": -7, "1e3": 1000, "1E+3": 1000, "20.0": 20, "-20.00e1": -200, "1200e-2": 12, "1.5e1": 15, "0.0": 0, "0e999": 0, "-0.0e-5": 0,
+		"9223372036854775807": math.MaxInt64, "-9223372036854775808": math.MinInt64, "9.223372036854775807e18": math.MaxInt64, "10e-1": 1, "0.10e1": 1, "0e-999": 0,
+	} {
+		if got, ok := jsontree.Whole(json.Number(text)); !ok || got != want {
+			t.Errorf("%s: got %d, %v, want %d", text, got, ok, want)
+		}
+	}
+	for _, text := range []string{"", "-", "0.5", "1e-1", "15e-1", "9223372036854775808", "1e19", "1e999999999", "1e99999999999999999999", "x", "1.2.3", "1e", "-1e-1"} {
+		if got, ok := jsontree.Whole(json.Number(text)); ok {
+			t.Errorf("%s is taken for %d", text, got)
+		}
+	}
+}
+
+// FuzzWhole holds Whole to exact arithmetic.
+func FuzzWhole(f *testing.F) {
+	f.Add("12.50e1")
+	f.Add("-0.00e-3")
+	f.Fuzz(func(t *testing.T, text string) {
+		if v, err := jsontree.Parse([]byte(text)); err != nil {
+			return
+		} else if _, number := v.(json.Number); !number {
+			return
+		}
+		text = strings.TrimSpace(text)
+		if len(text) > 60 {
+			return
+		}
+		if _, exponent, ok := strings.Cut(strings.ToLower(text), "e"); ok && len(exponent) > 4 {
+			return
+		}
+		r, ok := new(big.Rat).SetString(text)
+		if !ok {
+			return
+		}
+		want := r.IsInt() && r.Num().IsInt64()
+		got, whole := jsontree.Whole(json.Number(text))
+		if whole != want || whole && got != r.Num().Int64() {
+			t.Errorf("%s: got %d, %v, want %s, %v", text, got, whole, r, want)
 		}
 	})
 }

@@ -66,6 +66,16 @@ func MissingLabel(have, want map[string]string) (key, value string, missing bool
 	return "", "", false
 }
 
+// AdoptedLabels returns the labels that a pod has once the controller has made it
+// a claim's: it takes those of the pool away, some time after the claim is
+// Ready. See "a claim at a warm pool" in docs/cluster.md.
+func AdoptedLabels(labels map[string]string) map[string]string {
+	out := maps.Clone(labels)
+	delete(out, "agents.x-k8s.io/warm-pool-sandbox")
+	delete(out, "agents.x-k8s.io/created-by")
+	return out
+}
+
 // FormatLabels writes labels as a selector would, sorted.
 func FormatLabels(labels map[string]string) string {
 	parts := make([]string, 0, len(labels))

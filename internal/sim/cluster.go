@@ -3,7 +3,10 @@ package sim
 import (
 	"context"
 	"fmt"
+	"io"
+	"log"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -21,6 +24,7 @@ type Cluster struct {
 	mu         sync.Mutex // guards what follows, and all of the world
 	world      *world
 	closed     bool
+	servers    []*http.Server
 	requests   []Request
 	forgotten  int // requests that ResetRequests took out of the log
 	unmodelled []string
@@ -132,12 +136,27 @@ func (c *Cluster) spawn(f func()) {
 	}
 }
 
+// Serve answers on l, beside the caller, until Close, which closes l. For TLS, l
+// is what tls.NewListener returns.
+func (c *Cluster) Serve(l net.Listener) {
+	server := &http.Server{Handler: c, ErrorLog: log.New(io.Discard, "", 0)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		l.Close()
+		return
+	}
+	c.servers = append(c.servers, server)
+	c.wg.Go(func() { server.Serve(l) })
+}
+
 // Close ends everything, waits for it and removes what the cluster made.
 // Requests that are being answered are cut. A second call does nothing more
 // than wait.
 func (c *Cluster) Close() {
 	c.mu.Lock()
 	var guests []*guestRun
+	servers := c.servers
 	if !c.closed {
 		c.closed = true
 		close(c.done)
@@ -153,6 +172,9 @@ func (c *Cluster) Close() {
 		}
 	}
 	c.mu.Unlock()
+	for _, s := range servers {
+		s.Close()
+	}
 	var stopping sync.WaitGroup
 	for _, g := range guests {
 		stopping.Go(func() { g.stop() })

@@ -2,11 +2,12 @@
 // agent-sandbox controller with its warm pools, a garbage collector and a
 // kubelet whose pods are guest agents that run real programs.
 //
-// A [Cluster] is an http.Handler that speaks HTTP and JSON and knows nothing of
-// the clients that talk to it. [Config]'s zero value is a full cluster; its hook
-// fields bring faults about; [Cluster.Requests] is what was asked. Everything
-// runs on plain timers and channels, so a Cluster over package memnet lives in a
-// testing/synctest bubble, where every delay is exact.
+// A [Cluster] is an http.Handler ([Cluster.Serve] puts it behind a listener)
+// that speaks HTTP and JSON and knows nothing of the clients that talk to it.
+// [Config]'s zero value is a full cluster; its hook fields bring faults about;
+// [Cluster.Requests] is what was asked. Everything runs on plain timers and
+// channels, so a Cluster over package memnet lives in a testing/synctest
+// bubble, where every delay is exact.
 //
 // The rule most often broken: what nobody looked up is answered 501 and listed
 // by [Cluster.Unmodelled]; a test that does not ask for that list may pass on
@@ -33,7 +34,7 @@
 //   - The API server: updates by PUT, server-side apply, strategic merge
 //     patches, deletion of collections and of namespaces, creating and patching
 //     built-in kinds through the API, managedFields, CEL rules, admission
-//     webhooks, bookmarks, protobuf, tables, gzip, priority and fairness, Events,
+//     webhooks, protobuf, tables, gzip, priority and fairness, Events,
 //     token and access reviews. A watch cache that lags.
 //   - Version v1alpha1 of the custom resources. Groups that any cluster serves
 //     and this one does not are answered 501, all others 404.

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,15 +63,11 @@ func start(t testing.TB, cfg sim.Config) *env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: c}
-	var wg sync.WaitGroup
-	wg.Go(func() { server.Serve(l) })
+	c.Serve(l)
 	e := &env{TB: t, Cluster: c, net: n, transport: &http.Transport{DialContext: n.DialContext}}
 	t.Cleanup(func() {
 		e.transport.CloseIdleConnections()
 		c.Close()
-		server.Close()
-		wg.Wait()
 	})
 	if err := c.WaitReady(t.Context()); err != nil {
 		t.Fatalf("WaitReady: %v", err)

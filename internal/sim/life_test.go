@@ -222,3 +222,34 @@ func TestClaimsFQDN(t *testing.T) {
 		}
 	})
 }
+
+// TestTemplatePolicy: the controller keeps a template's policy as the template
+// says, until that says that it is nobody's business.
+func TestTemplatePolicy(t *testing.T) {
+	bubble(t, sim.Config{}, func(e *env) {
+		patch := func(spec object) {
+			t.Helper()
+			if err := e.Patch("sandboxtemplates", "task", object{"spec": spec}); err != nil {
+				t.Fatal(err)
+			}
+			e.sleep(time.Second)
+		}
+		policy := func() object { return e.Get("networkpolicies", "task-network-policy") }
+		if got := encode(at(policy(), "spec", "policyTypes")); got != `["Ingress","Egress"]` || at(policy(), "spec", "egress") == nil {
+			t.Errorf("at first: %s", encode(policy()))
+		}
+		patch(object{"networkPolicy": object{"egress": nil}})
+		if at(policy(), "spec", "egress") != nil || at(policy(), "metadata", "generation") != int64(2) {
+			t.Errorf("without egress rules: %s", encode(policy()))
+		}
+		e.Delete("networkpolicies", "task-network-policy")
+		e.sleep(time.Second)
+		if policy() == nil {
+			t.Error("a deleted policy did not come back")
+		}
+		patch(object{"networkPolicyManagement": "Unmanaged"})
+		if policy() != nil {
+			t.Errorf("unmanaged: %s", encode(policy()))
+		}
+	})
+}

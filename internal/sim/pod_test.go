@@ -169,6 +169,9 @@ func TestDisk(t *testing.T) {
 		if got := encode(at(e.Get("pods", "s"), "spec", "volumes")); got != `[{"name":"workspace-disk","persistentVolumeClaim":{"claimName":"workspace-disk-s"}}]` {
 			t.Errorf("the pod's volumes: %s", got)
 		}
+		if r := e.merge(sandboxesPath+"/s", `{"spec":{"volumeClaimTemplates":null}}`); r.code != 422 || text(r.body, "message") != `Sandbox.agents.x-k8s.io "s" is invalid: spec: Invalid value: volumeClaimTemplates is immutable` {
+			t.Errorf("taking the disk away: %d %s", r.code, r.raw)
+		}
 		e.merge(sandboxesPath+"/s", `{"spec":{"operatingMode":"Suspended"}}`)
 		e.sleep(time.Second)
 		if e.Get("pods", "s") != nil || e.Get("persistentvolumeclaims", "workspace-disk-s") == nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -190,6 +191,14 @@ func TestWatchEndsWithTheCluster(t *testing.T) {
 			t.Error("a closed cluster answers")
 		}
 		e.Close()
+		if l, err := e.net.Listen("tcp", "10.0.0.2:443"); err != nil {
+			t.Fatal(err)
+		} else {
+			e.Serve(l)
+			if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+				t.Errorf("Serve of a closed cluster left its listener open: %v", err)
+			}
+		}
 	})
 }
 

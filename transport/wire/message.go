@@ -3,7 +3,6 @@ package wire
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 
 	"github.com/sandlot-go/sandlot/internal/jsontree"
 )
@@ -97,16 +96,8 @@ func (m *message) integer(key string, required bool, v *int64) bool {
 		m.fail("%s is of the wrong type", key)
 		return false
 	}
-	n, err := number.Int64()
-	if err != nil { // 1e3 and 2.0 are whole numbers too
-		f, ferr := number.Float64()
-		if ferr != nil || f != math.Trunc(f) || math.Abs(f) > MaxSafeInteger {
-			m.fail("%s is no safe integer", key)
-			return false
-		}
-		n = int64(f)
-	}
-	if n < -MaxSafeInteger || n > MaxSafeInteger {
+	n, whole := jsontree.Whole(number)
+	if !whole || n < -MaxSafeInteger || n > MaxSafeInteger {
 		m.fail("%s is no safe integer", key)
 		return false
 	}

@@ -75,8 +75,11 @@ func wait(server *guest.Server, served <-chan error, terminate <-chan os.Signal,
 		return 1
 	case <-terminate:
 	}
+	// What has not ended a little before the deadline is killed.
+	ctx, cancel := context.WithTimeout(context.Background(), deadline-min(deadline/10, time.Second))
+	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- server.Shutdown(context.Background()) }()
+	go func() { ended <- server.Shutdown(ctx) }()
 	watchdog := time.After(deadline)
 	for {
 		select {
