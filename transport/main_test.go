@@ -34,7 +34,7 @@ func leaked() string {
 		if left == "" {
 			return ""
 		}
-		time.Sleep(50 * time.Millisecond)
+		<-time.After(50 * time.Millisecond)
 	}
 	return left
 }

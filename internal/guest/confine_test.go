@@ -1,6 +1,7 @@
 package guest_test
 
 import (
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -91,12 +92,17 @@ func asNobody(t *testing.T, test string) (string, error) {
 	if err := copied.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command(path, "-test.run", "^"+test+"$", "-test.v")
-	c.Dir = "/"
-	c.Env = []string{"PATH=/usr/bin:/bin", "TMPDIR=/tmp", "HOME=/"}
-	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	out, err := c.CombinedOutput()
-	return string(out), err
+	for {
+		c := exec.Command(path, "-test.run", "^"+test+"$", "-test.v")
+		c.Dir = "/"
+		c.Env = []string{"PATH=/usr/bin:/bin", "TMPDIR=/tmp", "HOME=/"}
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		out, err := c.CombinedOutput()
+		if !errors.Is(err, syscall.ETXTBSY) { // of a process that another test is starting
+			return string(out), err
+		}
+		pause(5)
+	}
 }
 
 func TestConfineWithoutPrivileges(t *testing.T) {

@@ -105,6 +105,9 @@ func TestConnectionsDoNotOwnPrograms(t *testing.T) {
 	if r := reader.finish(); r.stdout != "after\n" {
 		t.Errorf("the program whose connection was closed said %q, want it to go on", r.stdout)
 	}
+	for g.call(wire.OpReserve, object{"executionId": id})["state"] != wire.StateTerminal {
+		pause(5)
+	}
 	if c := g.call(wire.OpCancel, object{"executionId": id}); c["state"] != "completed" {
 		t.Errorf("its end: %v", c)
 	}
@@ -224,7 +227,15 @@ func TestCloseEndsEverything(t *testing.T) {
 	if err := g.server.Close(); err != nil {
 		t.Errorf("closing again: %v", err)
 	}
-	if err := g.server.Serve(g.listener); !errors.Is(err, guest.ErrClosed) {
-		t.Errorf("Serve afterwards: %v, want ErrClosed", err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.server.Serve(l); err != nil {
+		t.Errorf("Serve afterwards: %v", err)
+	}
+	if conn, err := net.Dial("tcp", l.Addr().String()); err == nil {
+		conn.Close()
+		t.Error("Serve has left its listener open")
 	}
 }

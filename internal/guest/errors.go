@@ -2,14 +2,8 @@ package guest
 
 import "errors"
 
-var (
-	// ErrClosed is returned by Serve when the server has been shut down or
-	// closed before.
-	ErrClosed = errors.New("guest: server is closed")
-
-	// errUnsupported reports a platform on which no programs can be started.
-	errUnsupported = errors.New("guest: programs cannot be started on this platform")
-)
+// errUnsupported reports a platform on which no programs can be started.
+var errUnsupported = errors.New("guest: programs cannot be started on this platform")
 
 // A ConfigError reports a configuration with which a guest must not start.
 type ConfigError struct {

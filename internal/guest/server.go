@@ -97,13 +97,14 @@ func New(config Config) (*Server, error) {
 	return s, nil
 }
 
-// Serve answers on l until Shutdown or Close and returns nil then. It closes l.
+// Serve answers on l until Shutdown or Close and returns nil then, at once if
+// that was before. It closes l.
 func (s *Server) Serve(l net.Listener) error {
 	defer l.Close()
 	s.mu.Lock()
 	if s.stopped {
 		s.mu.Unlock()
-		return ErrClosed
+		return nil
 	}
 	s.listeners[l] = true
 	s.busy.Add(1)
