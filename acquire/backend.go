@@ -42,7 +42,8 @@ func New(client *k8s.Client, config Config) (*Backend, error) {
 		return nil, err
 	}
 	verifier, err := policy.New(client, policy.Config{
-		Namespace: client.Namespace(), Template: cfg.Template, AgentPort: cfg.AgentPort, Egress: cfg.Egress, Ingress: cfg.Ingress,
+		Namespace: client.Namespace(), Template: cfg.Template, AgentPort: cfg.AgentPort,
+		Egress: cfg.Egress, Ingress: cfg.Ingress, MaxAge: cfg.PolicyMaxAge,
 	})
 	if err != nil {
 		return nil, err

@@ -82,6 +82,10 @@ type Config struct {
 	// peers that a policy names. Zero verifies it.
 	Ingress policy.Ingress
 
+	// PolicyMaxAge is how long it is remembered that the policies of pods like this
+	// one were found right, counted from when they were read. 0 means 5 min.
+	PolicyMaxAge time.Duration
+
 	// Watch waits for a claim with a watch instead of polling, where the account
 	// may watch; a slow poll runs beside it.
 	Watch bool

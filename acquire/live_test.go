@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandlot-go/sandlot/acquire"
 	"github.com/sandlot-go/sandlot/k8s"
+	"github.com/sandlot-go/sandlot/policy"
 	"github.com/sandlot-go/sandlot/probe"
 )
 
@@ -264,7 +265,7 @@ func TestLiveLost(t *testing.T) {
 func BenchmarkLiveCreate(b *testing.B) {
 	const rounds = 30
 	client := liveClient(b, "RIG_TOKEN_FILE")
-	backend := liveBackend(b, nil)
+	backend := liveBackend(b, func(c *acquire.Config) { c.Ingress = policy.Ingress{InsecureUnverified: true} })
 	for range b.N {
 		var adaptive, fixed []float64
 		var adaptiveRequests, fixedRequests int
