@@ -29,6 +29,7 @@ func (w *world) reconcileService(sb object) (object, error) {
 		return svc, nil
 	}
 	if len(name(sb)) > 63 {
+		//lint:ignore ST1005 these are the API server's words
 		return nil, fmt.Errorf("Service %q is invalid: metadata.name: Invalid value: %q: must be no more than 63 characters", name(sb), name(sb))
 	}
 	svc = object{
