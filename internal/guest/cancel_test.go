@@ -12,6 +12,7 @@ import (
 )
 
 func TestCancelEndsTheGroup(t *testing.T) {
+	t.Parallel()
 	const immune = "(trap '' TERM; echo armed; while :; do sleep 0.05; done)"
 	const orphaned = "while kill -0 $$ 2>/dev/null; do sleep 0.01; done"
 	for _, test := range []struct {

@@ -76,30 +76,33 @@ func (c *conn) Read(p []byte) (int, error) {
 	if end := c.born.Add(config.PreauthDeadline); end.Before(deadline) {
 		deadline = end
 	}
-	// The order matters: an eviction sets the verdict and then the deadline, so
+	// The order matters: condemned comes before wake, so
 	// one of the two is seen here.
 	c.raw.SetReadDeadline(deadline)
-	if err := c.evicted(); err != nil {
+	if err := c.condemned(); err != nil {
 		return 0, err
 	}
 	n, err := c.raw.Read(p)
 	if over := c.server.preauth.hold(c, n); over != nil {
 		return 0, over
 	}
-	if verdict := c.evicted(); verdict != nil && err != nil {
+	if verdict := c.condemned(); verdict != nil && err != nil {
 		return 0, verdict
 	}
 	return n, err
 }
 
-func (c *conn) evict(verdict error) {
+// condemn makes the reading goroutine refuse the connection, which is then to be
+// woken.
+func (c *conn) condemn(verdict error) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.verdict = verdict
-	c.mu.Unlock()
-	c.raw.SetReadDeadline(time.Unix(1, 0))
 }
 
-func (c *conn) evicted() error {
+func (c *conn) wake() { c.raw.SetReadDeadline(time.Unix(1, 0)) }
+
+func (c *conn) condemned() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.verdict
@@ -124,8 +127,10 @@ func (c *conn) serve() {
 			return
 		}
 		if !c.server.preauth.leave(c) {
-			c.refuse(c.evicted())
-			return
+			if verdict := c.condemned(); verdict != nil {
+				c.refuse(verdict)
+			}
+			return // or else the server has closed it
 		}
 		c.admitted = true
 		c.raw.SetReadDeadline(time.Time{})

@@ -94,6 +94,7 @@ func TestWorkingDirectory(t *testing.T) {
 // TestTimeoutEndsTheGroup covers programs whose first process is not all of
 // them.
 func TestTimeoutEndsTheGroup(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name, script string
 		stdout       string

@@ -83,8 +83,10 @@ func (g *testGuest) stop() error {
 	return errors.Join(err, served)
 }
 
-func newFolder() (string, error) {
-	dir, err := os.MkdirTemp(testRoot, "ws-")
+func newFolder() (string, error) { return newFolderIn(testRoot) }
+
+func newFolderIn(parent string) (string, error) {
+	dir, err := os.MkdirTemp(parent, "ws-")
 	if err == nil {
 		err = os.Chmod(dir, 0o755)
 	}

@@ -24,17 +24,18 @@ func (p *preauth) enter(c *conn) {
 	var oldest *conn
 	if len(p.conns) > p.maxConns {
 		oldest = p.conns[0]
+		oldest.condemn(refusal(fmt.Sprintf("too_many_unauthenticated_connections: limit %d (%s)", p.maxConns, variablePreauthCount)))
 		p.removeLocked(oldest)
 	}
 	p.mu.Unlock()
 	if oldest != nil {
-		oldest.evict(refusal(fmt.Sprintf("too_many_unauthenticated_connections: limit %d (%s)", p.maxConns, variablePreauthCount)))
+		oldest.wake()
 	}
 }
 
 // leave takes a connection out, because it has authenticated, been refused or
 // closed. It reports whether the connection was still in: one that was not has
-// been evicted.
+// been condemned, or closed.
 func (p *preauth) leave(c *conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -73,6 +73,7 @@ const replaysAtOnce = 16
 // TestRecordings plays the recordings of the reference guest and compares every
 // frame and the way every connection ends.
 func TestRecordings(t *testing.T) {
+	t.Parallel()
 	recordings := slices.DeleteFunc(loadRecordings(t), func(r *recording) bool {
 		return len(r.Lines) == 0 || notReplayed[r.Name] != "" || !asThisUser(r)
 	})
@@ -82,6 +83,7 @@ func TestRecordings(t *testing.T) {
 	}
 	results := make([][]string, len(recordings))
 	slots := make(chan struct{}, replaysAtOnce)
+	root := folder(t)
 	var all sync.WaitGroup
 	groups := groupRecordings(recordings)
 	slices.SortStableFunc(groups, func(a, b []int) int { return len(b) - len(a) }) // the longest take longest
@@ -89,11 +91,11 @@ func TestRecordings(t *testing.T) {
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			playGroup(recordings, group, results)
+			playGroup(root, recordings, group, results)
 		})
 	}
 	all.Wait()
-	killDaemons(testRoot) // some recordings start them
+	killDaemons(root) // some recordings start them
 	for i, r := range recordings {
 		t.Run(r.file+"/"+r.Name, func(t *testing.T) {
 			reason := exceptions[r.Name]
@@ -150,21 +152,21 @@ func groupRecordings(recordings []*recording) [][]int {
 	return groups
 }
 
-func playGroup(recordings []*recording, group []int, results [][]string) {
+func playGroup(root string, recordings []*recording, group []int, results [][]string) {
 	first := recordings[group[0]]
 	fail := func(err error) {
 		for _, i := range group {
 			results[i] = append(results[i], err.Error())
 		}
 	}
-	outside, err := newFolder()
+	outside, err := newFolderIn(root)
 	if err != nil {
 		fail(err)
 		return
 	}
 	config, err := replayConfig(first.Agent, outside)
 	if err == nil {
-		config.Workspace, err = newFolder()
+		config.Workspace, err = newFolderIn(root)
 	}
 	if setup := stages[first.file].setup; err == nil && setup != nil {
 		err = setup(config.Workspace, outside)

@@ -22,10 +22,13 @@ type Delta struct {
 	Data string `json:"data"`
 }
 
-// A StreamError ends a stream without a result.
+// A StreamError ends a stream without a result. State comes with
+// CodeNotRetained and NextOffset with CodeInvalidOffset of a session.
 type StreamError struct {
-	Type string `json:"type"`
-	Text string `json:"error"`
+	Type       string `json:"type"`
+	Text       string `json:"error"`
+	State      string `json:"state,omitempty"`
+	NextOffset *int64 `json:"nextOffset,omitempty"`
 }
 
 func (e *StreamError) Error() string { return "guest: " + e.Text }

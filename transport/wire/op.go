@@ -12,6 +12,16 @@ const (
 	OpReadFile       = "read-file"
 	OpReadFileStream = "read-file-stream"
 	OpWriteFile      = "write-file"
+
+	OpAttachExecution = "attach-execution"
+	OpTerminal        = "terminal"
+	OpAttachSession   = "attach-session"
+	OpStartDetached   = "start-detached"
+	OpListSessions    = "list-sessions"
+	OpKillSession     = "kill-session"
+	OpQuiesce         = "quiesce"
+	OpFlush           = "flush"
+	OpConnect         = "tcp-connect"
 )
 
 // The features that a guest can announce in its health reply. A host must not
@@ -20,6 +30,11 @@ const (
 	FeatureWriteParts = "write-file-parts" // Part in a write-file body
 	FeatureReadStream = "read-file-stream" // ranges of read-file, and the read-file-stream op
 	FeatureBootID     = "guest-boot-id"    // guestBootId in authenticated replies
+	FeatureAttach     = "execution-attach" // ids of the caller's choice, RetainOutput, the attach-execution op
+	FeatureHeartbeat  = "stream-heartbeat" // for information: a stream's own echo arms its heartbeat
+	FeatureSessions   = "sessions"         // persistent terminals and the four ops of sessions
+	FeatureQuiesce    = "quiesce"          // the quiesce op
+	FeatureFlush      = "flush"            // the flush op
 
 	// FeatureSafeStdin is this project's own: the guest's promise that a program
 	// which ends or closes its stdin early does the guest no harm. The reference
@@ -40,6 +55,25 @@ const (
 	CodeExecutionCapacity    = "execution_capacity"
 	CodeExecutionCancelled   = "execution_cancelled"
 	CodeCancelUnconfirmed    = "cancellation_unconfirmed"
+	CodeRetainCapacity       = "retained_output_capacity"
+	CodeRetainNeedsID        = "retain_requires_execution_id"
+	CodeNotRetained          = "output_not_retained"
+	CodeInvalidOffset        = "invalid_offset"
+	CodeMissingCommand       = "missing_command"
+	CodeInvalidSessionID     = "invalid_session_id"
+	CodeUnknownSession       = "unknown_session"
+	CodeSessionExists        = "session_exists"
+	CodeSessionCapacity      = "session_capacity"
+	CodeSpawnFailed          = "spawn_failed"
+	CodeNoTerminalOptions    = "missing_terminal_options"
+	CodeQuiescing            = "quiesce_in_progress"
+	CodeQuiesceGrace         = "quiesce_invalid_grace"
+	CodeQuiesceUnconfirmed   = "quiesce_unconfirmed"
+	CodeQuiesceUnsupported   = "quiesce_unsupported_platform"
+	CodeFlushTimeout         = "flush_invalid_timeout"
+	CodeFlushUnconfirmed     = "flush_unconfirmed"
+	CodeFlushUnsupported     = "flush_unsupported"
+	CodeInvalidTarget        = "invalid_loopback_target"
 )
 
 // Limits of the protocol's reference guest, in bytes.
@@ -49,6 +83,9 @@ const (
 	MaxReadRange   = 1 << 20   // one ranged read-file
 	ReadChunk      = 256 << 10 // raw bytes in one data frame of read-file-stream
 	MaxSafeInteger = 1<<53 - 1 // the largest number that both sides can hold exactly
+
+	MaxTunnelData    = 8 << 20 // decoded bytes of one data frame of tcp-connect; larger ones are dropped
+	MaxTerminalCells = 1000    // columns, and rows
 )
 
 // TempPrefix and TempSuffix enclose the names of files that a write leaves
@@ -81,6 +118,22 @@ func ValidExecutionID(id string) bool {
 			ok = c == '8' || c == '9' || c == 'a' || c == 'b'
 		}
 		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// ValidSessionID reports whether id is 1 to 64 letters, digits, dots,
+// underscores and hyphens, the first of them a letter or digit.
+func ValidSessionID(id string) bool {
+	if len(id) == 0 || len(id) > 64 {
+		return false
+	}
+	for i := range len(id) {
+		c := id[i]
+		plain := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		if !plain && (i == 0 || c != '.' && c != '_' && c != '-') {
 			return false
 		}
 	}

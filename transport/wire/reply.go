@@ -28,7 +28,8 @@ type Health struct {
 
 // A Reservation is the reply to reserve-execution. LeaseExpiresAt is Unix time
 // in milliseconds, by the guest's clock. State is empty unless the request
-// named the id.
+// named the id. OutputOffset is where the output ends that the guest has kept
+// of an execution, and nil unless it keeps any.
 type Reservation struct {
 	OK              bool   `json:"ok"`
 	BootID          string `json:"guestBootId,omitempty"`
@@ -36,6 +37,8 @@ type Reservation struct {
 	ExecutionID     string `json:"executionId"`
 	LeaseExpiresAt  int64  `json:"leaseExpiresAt"`
 	State           string `json:"state,omitempty"`
+	RetainedOutput  bool   `json:"retainedOutput,omitempty"`
+	OutputOffset    *int64 `json:"outputOffset,omitempty"`
 }
 
 // The outcomes of an execution, and the states of a reservation.
@@ -154,6 +157,11 @@ func ParseReservation(payload []byte) (Reservation, error) {
 	field(m, "executionId", true, &r.ExecutionID)
 	field(m, "guestBootId", false, &r.BootID)
 	field(m, "state", false, &r.State)
+	field(m, "retainedOutput", false, &r.RetainedOutput)
+	var offset int64
+	if m.size("outputOffset", false, &offset) {
+		r.OutputOffset = new(offset)
+	}
 	r.ProtocolVersion = int(version)
 	if m.err == nil && version != ProtocolVersion {
 		m.fail("protocol version %d, want %d", version, ProtocolVersion)
@@ -189,14 +197,7 @@ func ParseCancellation(payload []byte) (Cancellation, error) {
 	field(m, "started", true, &c.Started)
 	field(m, "error", false, &c.Error)
 	field(m, "guestBootId", false, &c.BootID)
-	var fields map[string]any
-	if field(m, "result", false, &fields) {
-		inner := &message{name: "cancel-execution reply's result", fields: fields}
-		c.Result = &Result{}
-		if inner.result(c.Result); inner.err != nil && m.err == nil {
-			m.err = inner.err
-		}
-	}
+	c.Result = m.nestedResult()
 	switch c.State {
 	case StateCancelled, StateCompleted, StateFailed:
 	default:

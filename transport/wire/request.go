@@ -2,9 +2,6 @@ package wire
 
 import (
 	"errors"
-	"maps"
-	"slices"
-	"strconv"
 
 	"github.com/sandlot-go/sandlot/internal/jsontree"
 )
@@ -32,6 +29,7 @@ type ExecuteBody struct {
 	Stdin       *string
 	TimeoutMs   int64
 	MaxOutput   int64 // per stream
+	Retain      bool  // keep the output for attach-execution; needs an ExecutionID of the caller's choice
 }
 
 // A CancelBody names the execution to end.
@@ -111,25 +109,13 @@ func (b ReserveBody) append(dst []byte) []byte {
 func (b ExecuteBody) append(dst []byte) []byte {
 	o := object{dst: append(dst, '{')}
 	o.textIf("executionId", b.ExecutionID)
+	if b.Retain {
+		o.flag("retainOutput", true)
+	}
 	o.text("command", b.Command)
-	o.key("args")
-	o.dst = append(o.dst, '[')
-	for i, arg := range b.Args {
-		if i > 0 {
-			o.dst = append(o.dst, ',')
-		}
-		o.dst = jsontree.AppendString(o.dst, arg)
-	}
-	o.dst = append(o.dst, ']')
+	o.texts("args", b.Args)
 	o.textIf("cwd", b.Cwd)
-	if len(b.Env) > 0 {
-		o.key("env")
-		env := object{dst: append(o.dst, '{')}
-		for _, k := range slices.Sorted(maps.Keys(b.Env)) {
-			env.text(k, b.Env[k])
-		}
-		o.dst = append(env.dst, '}')
-	}
+	o.environ(b.Env)
 	if b.Stdin != nil {
 		o.text("stdin", *b.Stdin)
 	}
@@ -164,63 +150,6 @@ func (b WriteBody) append(dst []byte) []byte {
 	o.textIf("encoding", b.Encoding)
 	o.part(b.Part)
 	return append(o.dst, '}')
-}
-
-// part appends the field "part" unless p is nil.
-func (o *object) part(p *Part) {
-	if p == nil {
-		return
-	}
-	o.key("part")
-	part := object{dst: append(o.dst, '{')}
-	part.number("offset", p.Offset)
-	part.flag("final", p.Final)
-	part.textIf("renameTo", p.RenameTo)
-	if p.Discard {
-		part.flag("discard", true)
-	}
-	o.dst = append(part.dst, '}')
-}
-
-// An object is a JSON object that is being written: dst ends behind its opening
-// brace or its last field.
-type object struct {
-	dst    []byte
-	fields int
-}
-
-func (o *object) key(name string) {
-	if o.fields++; o.fields > 1 {
-		o.dst = append(o.dst, ',')
-	}
-	o.dst = append(jsontree.AppendString(o.dst, name), ':')
-}
-
-func (o *object) text(name, value string) {
-	o.key(name)
-	o.dst = jsontree.AppendString(o.dst, value)
-}
-
-func (o *object) textIf(name, value string) {
-	if value != "" {
-		o.text(name, value)
-	}
-}
-
-func (o *object) number(name string, value int64) {
-	o.key(name)
-	o.dst = strconv.AppendInt(o.dst, value, 10)
-}
-
-func (o *object) numberIf(name string, value int64) {
-	if value != 0 {
-		o.number(name, value)
-	}
-}
-
-func (o *object) flag(name string, value bool) {
-	o.key(name)
-	o.dst = strconv.AppendBool(o.dst, value)
 }
 
 // An Envelope is a request as the guest finds it. Nothing in it is checked: Op
