@@ -1,18 +1,22 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sandlot-go/sandlot/internal/sim"
+	"github.com/sandlot-go/sandlot/k8s"
 	"github.com/sandlot-go/sandlot/policy"
 )
 
-// cluster is a simulated cluster with the flags of explain that lead to it.
+// explained is a simulated cluster with the flags of explain that lead to it.
 func explained(t testing.TB, config sim.Config) (*sim.Cluster, []string) {
 	t.Helper()
 	c, flags := serve(t, config)
@@ -109,6 +113,57 @@ func TestExplainWithFewRights(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A failure that passes is no answer.
+func TestExplainReadsAgain(t *testing.T) {
+	t.Parallel()
+	first := make(chan struct{}, 1)
+	first <- struct{}{}
+	cluster, flags := explained(t, sim.Config{Fault: func(r *sim.Request) *sim.Fault {
+		if !strings.HasSuffix(r.Path, "/networkpolicies") {
+			return nil
+		}
+		select {
+		case <-first:
+			return &sim.Fault{Code: http.StatusServiceUnavailable, Body: []byte("busy")}
+		default:
+			return nil
+		}
+	}})
+	smoke(t, append(flags, "-pod", pooled(t, cluster))...).expect(t, exitOK, "egress   closed", "ingress  closed")
+	if len(first) > 0 {
+		t.Error("nothing failed")
+	}
+}
+
+// On a real server the pool's pods are closed to strangers.
+func TestLiveExplain(t *testing.T) {
+	server, namespace := os.Getenv("RIG_SERVER"), os.Getenv("RIG_NAMESPACE")
+	if server == "" {
+		t.Skip("no RIG_SERVER: the live tier needs a real API server, see the README")
+	}
+	token, err := os.ReadFile(os.Getenv("RIG_TOKEN_FILE"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := k8s.New(k8s.Config{Server: server, CAFile: os.Getenv("RIG_CA"), Namespace: namespace,
+		Token: func(context.Context) (string, error) { return strings.TrimSpace(string(token)), nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.CloseIdleConnections()
+	pods, err := client.List(t.Context(), k8s.Pods, k8s.ListOptions{LabelSelector: "agents.x-k8s.io/warm-pool-sandbox"})
+	if err != nil || len(pods.Items) == 0 {
+		t.Fatalf("%d pods in pools, %v", len(pods.Items), err)
+	}
+	flags := []string{"explain", "-server", server, "-ca", os.Getenv("RIG_CA"), "-namespace", namespace, "-token-file", os.Getenv("RIG_TOKEN_FILE"), "-pod", pods.Items[0].Name()}
+	x := decodeExplanation(t, smoke(t, append(flags, "-json", "-from", "192.0.2.1", "-outside")...))
+	if x.Ingress.Verdict != policy.Closed || len(x.Ingress.Examined) == 0 || len(x.Unread) == 0 {
+		t.Errorf("the document is %+v", x)
+	}
+	flags[slices.Index(flags, "-token-file")+1] = os.Getenv("RIG_POOR_TOKEN_FILE")
+	smoke(t, flags...).expect(t, exitFailed, "unknown: the answer depends on networkpolicies.networking.k8s.io (grant list on")
 }
 
 func TestExplainAClusterThatCannotBeRead(t *testing.T) {
