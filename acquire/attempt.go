@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -149,16 +148,16 @@ func formatLabels(labels map[string]string) string { return podbind.FormatLabels
 // refuse names every control of the options that cannot be enforced on one
 // sandbox, in one error.
 func (b *Backend) refuse(o Options) error {
-	asked := map[string]bool{
-		"network egress policy": o.Egress != nil,
-		"memory limit":          o.MemoryLimitMiB != 0,
-		"process limit":         o.MaxProcesses != 0,
-		"environment variables": len(o.Env) > 0,
-	}
 	var names []string
-	for _, name := range slices.Sorted(maps.Keys(asked)) {
-		if asked[name] {
-			names = append(names, name)
+	for _, control := range []struct {
+		name  string
+		asked bool
+	}{
+		{"environment variables", len(o.Env) > 0}, {"memory limit", o.MemoryLimitMiB != 0},
+		{"network egress policy", o.Egress != nil}, {"process limit", o.MaxProcesses != 0},
+	} {
+		if control.asked {
+			names = append(names, control.name)
 		}
 	}
 	if len(names) == 0 {

@@ -71,23 +71,39 @@ func (s addrSet) normal() addrSet {
 	sort.Sort(s)
 	var out addrSet
 	for _, r := range s {
-		last := len(out) - 1
-		if last >= 0 && out[last].to.BitLen() == r.from.BitLen() {
-			next := out[last].to.Next()
-			if !next.IsValid() || r.from.Compare(next) <= 0 {
-				if r.to.Compare(out[last].to) > 0 {
-					out[last].to = r.to
-				}
-				continue
-			}
-		}
-		out = append(out, r)
+		out = out.extend(r)
 	}
 	return out
 }
 
+// extend adds a range that begins no earlier than the last one.
+func (s addrSet) extend(r addrRange) addrSet {
+	last := len(s) - 1
+	if last < 0 || s[last].to.BitLen() != r.from.BitLen() {
+		return append(s, r)
+	}
+	if next := s[last].to.Next(); next.IsValid() && r.from.Compare(next) > 0 {
+		return append(s, r)
+	}
+	if r.to.Compare(s[last].to) > 0 {
+		s[last].to = r.to
+	}
+	return s
+}
+
+// plus takes time in proportion to the ranges of both sets.
 func (s addrSet) plus(other addrSet) addrSet {
-	return append(slices.Clone(s), other...).normal()
+	out := make(addrSet, 0, len(s)+len(other))
+	for len(s) > 0 && len(other) > 0 {
+		if other[0].from.Less(s[0].from) {
+			s, other = other, s
+		}
+		out, s = out.extend(s[0]), s[1:]
+	}
+	for _, r := range slices.Concat(s, other) {
+		out = out.extend(r)
+	}
+	return out
 }
 
 func (s addrSet) minus(other addrSet) addrSet {

@@ -273,16 +273,16 @@ func ciliumProtocols(v any) ([]proto, bool) {
 	if v != nil {
 		name, _ = v.(string)
 	}
-	switch strings.ToUpper(name) {
-	case "ANY":
+	switch strings.ToLower(name) {
+	case "any":
 		return []proto{protoTCP, protoUDP, protoAnySCTP}, true
-	case "TCP":
+	case "tcp":
 		return []proto{protoTCP}, true
-	case "UDP":
+	case "udp":
 		return []proto{protoUDP}, true
-	case "SCTP":
+	case "sctp":
 		return []proto{protoSCTP}, true
-	case "ICMP", "ICMPV6", "VRRP", "IGMP":
+	case "icmp", "icmpv6", "vrrp", "igmp":
 		return []proto{protoOther}, true
 	}
 	return nil, false

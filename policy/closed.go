@@ -1,6 +1,10 @@
 package policy
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"sort"
+)
 
 // judgeIngress answers whether the agent's port is closed: at least one policy that selects the pod denies ingress, and none
 // admits a source that is open to everyone or to other sandboxes.
@@ -68,20 +72,26 @@ func (j sourceJudge) examine(doc document, port int, blocks *addrSet) (e Examine
 // judgeRules returns the most open of a document's rules. The blocks of all documents before it count too: it does not matter
 // over how many policies the address space is spread.
 func (j sourceJudge) judgeRules(doc document, port int, blocks *addrSet) finding {
-	worst := finding{verdict: no}
-	wasWide := blocks.wide()
+	worst, at := finding{verdict: no}, -1
+	admitted := make([]addrSet, len(doc.rules)) // by each rule
 	for i, v := range doc.rules {
-		f := j.judgeRule(doc.readRule(v, ingress, j.pod), port, blocks)
-		if !wasWide && blocks.wide() {
-			wasWide = true
-			if f.verdict < yes {
-				f = finding{verdict: yes, detail: wideText(*blocks)}
-			}
-		}
+		var f finding
+		f, admitted[i] = j.judgeRule(doc.readRule(v, ingress, j.pod), port)
 		if f.verdict > worst.verdict {
-			worst = f
-			worst.rule = fmt.Sprintf("%s[%d]", doc.at, i)
+			worst, at = f, i
 		}
+	}
+	before := *blocks
+	*blocks = before.plus(slices.Concat(admitted...).normal())
+	if !before.wide() && blocks.wide() {
+		// The rule with which the blocks became too many is found without adding them up for every rule.
+		i := sort.Search(len(admitted)-1, func(n int) bool { return before.plus(slices.Concat(admitted[:n+1]...).normal()).wide() })
+		if worst.verdict < yes || i < at {
+			worst, at = finding{verdict: yes, detail: wideText(*blocks)}, i
+		}
+	}
+	if at >= 0 {
+		worst.rule = fmt.Sprintf("%s[%d]", doc.at, at)
 	}
 	return worst
 }

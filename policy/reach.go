@@ -110,9 +110,10 @@ func (j sourceJudge) siblingLabel(key string) (string, bool, bool) {
 	return value, ok, true
 }
 
-// judgeRule reports whether a rule opens the agent's port, and adds the blocks that it admits there to blocks.
-func (j sourceJudge) judgeRule(r rule, port int, blocks *addrSet) finding {
-	worst := finding{verdict: no}
+// judgeRule reports whether a rule opens the agent's port, and returns the ranges of the blocks that it admits there, in any
+// order.
+func (j sourceJudge) judgeRule(r rule, port int) (worst finding, admitted addrSet) {
+	worst = finding{verdict: no}
 	raise := func(verdict tri, g grant, detail string) {
 		if verdict > worst.verdict {
 			worst = finding{verdict: verdict, peer: g.peer.text, detail: detail}
@@ -128,7 +129,7 @@ func (j sourceJudge) judgeRule(r rule, port int, blocks *addrSet) finding {
 			continue
 		}
 		if g.peer.kind == peerBlock {
-			*blocks = blocks.plus(g.peer.block)
+			admitted = append(admitted, g.peer.block...)
 		}
 		open, detail := j.open(g.peer)
 		raise(open, g, detail)
@@ -136,7 +137,7 @@ func (j sourceJudge) judgeRule(r rule, port int, blocks *addrSet) finding {
 	if len(r.problems) > 0 && worst.verdict == no {
 		worst = finding{verdict: unknown, detail: r.problems[0]}
 	}
-	return worst
+	return worst, admitted
 }
 
 // wideText says that a policy's blocks, with those of the policies before it, are open to everyone.

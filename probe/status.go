@@ -72,7 +72,7 @@ func Parse(text string) (Status, error) {
 		"NoNewPrivs": "", "Seccomp": "", "Uid": "",
 	}
 	seen := map[string]bool{}
-	for line := range strings.Lines(text) {
+	for _, line := range strings.Split(text, "\n") {
 		name, value, _ := strings.Cut(line, ":")
 		name = strings.TrimSpace(name)
 		if _, wanted := lines[name]; !wanted {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package guest_test
 
 import (
@@ -24,7 +26,7 @@ NoNewPrivs:	1
 `
 
 func TestConfine(t *testing.T) {
-	g := newGuest(t, guest.Config{Confine: true})
+	g := newGuest(t, guest.Config{Confine: true, Environ: []string{"PATH=/usr/bin:/bin"}})
 	const status = "grep -E '^(Cap|NoNewPrivs)' /proc/self/status"
 	if r := g.shell(status); r.stdout != confined {
 		t.Errorf("a program sees\n%s (%+v), want\n%s", r.stdout, r, confined)

@@ -46,6 +46,7 @@ type conn struct {
 	held     int  // bytes received before that; guarded by preauth.mu
 
 	writing chan struct{} // holds a token while a frame is being written
+	torn    bool          // a frame was begun and not ended; guarded by writing
 
 	mu      sync.Mutex // guards the fields below
 	verdict error      // why another goroutine wants this connection refused
@@ -76,8 +77,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	if end := c.born.Add(config.PreauthDeadline); end.Before(deadline) {
 		deadline = end
 	}
-	// The order matters: condemned comes before wake, so
-	// one of the two is seen here.
+	// Who refuses the connection condemns it and then wakes it: whatever comes
+	// between, one of the two is seen here.
 	c.raw.SetReadDeadline(deadline)
 	if err := c.condemned(); err != nil {
 		return 0, err
@@ -206,7 +207,9 @@ func (c *conn) refuse(why error) {
 		return
 	}
 	c.writing <- struct{}{} // the deadline has ended a write that was stuck
-	_, err = c.raw.Write(wire.AppendFrame(nil, payload))
+	if err = net.ErrClosed; !c.torn {
+		_, err = c.raw.Write(wire.AppendFrame(nil, payload))
+	}
 	<-c.writing
 	c.cancel()
 	if err != nil || !c.end() {
@@ -224,7 +227,10 @@ func (c *conn) refuse(why error) {
 // write sends bytes of the answer. The peer may be slow, but not for ever.
 func (c *conn) write(b []byte) error {
 	c.writing <- struct{}{}
-	defer func() { <-c.writing }()
+	defer func() {
+		c.torn = len(b) > 0
+		<-c.writing
+	}()
 	for len(b) > 0 {
 		n := min(len(b), writePiece)
 		c.mu.Lock()

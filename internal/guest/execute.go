@@ -67,6 +67,7 @@ func (s *Server) execute(c *call) {
 		c.fail(err)
 		return
 	}
+	c.body = nil // it can be large, and the program can run for long
 	e, err := s.executions.claim(o.id, asked)
 	if err != nil {
 		c.fail(err)

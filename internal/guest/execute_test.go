@@ -1,3 +1,5 @@
+//go:build linux
+
 package guest_test
 
 import (
@@ -140,7 +142,7 @@ func TestHungProgramsLeaveRoom(t *testing.T) {
 
 func TestStdin(t *testing.T) {
 	t.Parallel()
-	g := newGuest(t, guest.Config{})
+	g := newGuest(t, guest.Config{Environ: []string{"PATH=/usr/bin:/bin"}})
 	large := strings.Repeat("0123456789abcdef", 1<<14)
 	for _, test := range []struct{ name, script, stdin, want string }{
 		{"all of it arrives", "wc -c", large, "262144\n"},

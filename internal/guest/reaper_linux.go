@@ -15,9 +15,9 @@ const (
 )
 
 // ReapOrphans makes this process adopt the orphans among its descendants, as
-// PID 1 does anyway, and reaps them until ctx is done. It is for the program
-// whose only child processes are those of its Servers: an ended process that
-// nobody reaps keeps its process group from looking gone. At most one may run.
+// PID 1 does anyway, and reaps them until ctx is done, so that they do not pile
+// up where no other init does. It is for the program whose only child processes
+// are those of its Servers. At most one may run.
 func ReapOrphans(ctx context.Context) {
 	// Without it, where the kernel is too old, only PID 1 adopts orphans.
 	syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0)

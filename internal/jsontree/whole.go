@@ -43,6 +43,6 @@ func Whole(n json.Number) (int64, bool) {
 	if exponent > most {
 		return 0, false
 	}
-	i, err := strconv.ParseInt(digits+strings.Repeat("0", exponent), 10, 64)
+	i, err := strconv.ParseInt(digits+"0000000000000000000"[:exponent], 10, 64)
 	return i, err == nil
 }

@@ -58,12 +58,12 @@ func belongs(pod k8s.Object, sandbox string) bool {
 // MissingLabel returns the first label of want, in the order of the keys, that
 // have lacks or has another value for.
 func MissingLabel(have, want map[string]string) (key, value string, missing bool) {
-	for _, k := range slices.Sorted(maps.Keys(want)) {
-		if v, ok := have[k]; !ok || v != want[k] {
-			return k, want[k], true
+	for k, v := range want {
+		if got, ok := have[k]; (!ok || got != v) && (!missing || k < key) {
+			key, value, missing = k, v, true
 		}
 	}
-	return "", "", false
+	return key, value, missing
 }
 
 // AdoptedLabels returns the labels that a pod has once the controller has made it
@@ -79,8 +79,9 @@ func AdoptedLabels(labels map[string]string) map[string]string {
 // FormatLabels writes labels as a selector would, sorted.
 func FormatLabels(labels map[string]string) string {
 	parts := make([]string, 0, len(labels))
-	for _, k := range slices.Sorted(maps.Keys(labels)) {
-		parts = append(parts, k+"="+labels[k])
+	for k, v := range labels {
+		parts = append(parts, k+"="+v)
 	}
+	slices.Sort(parts)
 	return strings.Join(parts, ",")
 }
