@@ -58,26 +58,26 @@ func refusedError(op string, err error) error {
 // call carries out a control operation: one request, one reply, and the peer's
 // close. The error is one of this package, or a *wire.Refusal whose meaning
 // depends on the operation.
-func call[T any](ctx context.Context, a *Agent, b *binding, op string, body any, limit int, parse func([]byte) (T, error)) (T, error) {
-	frame, err := requestFrame(b, op, body)
-	if err != nil {
-		var none T
-		return none, err
-	}
-	return exchange(ctx, a, b, op, frame, limit, parse)
-}
-
-// exchange is call for a request that is a frame already.
-func exchange[T any](ctx context.Context, a *Agent, b *binding, op string, frame []byte, limit int, parse func([]byte) (T, error)) (reply T, err error) {
-	err = a.exchange(ctx, b, op, frame, limit, func(payload []byte) (err error) {
+func call[T any](ctx context.Context, a *Agent, b *binding, op string, body any, limit int, parse func([]byte) (T, error)) (reply T, err error) {
+	err = a.call(ctx, b, op, body, limit, func(payload []byte) (err error) {
 		reply, err = parse(payload)
 		return err
 	})
 	return reply, err
 }
 
-// exchange hands the one reply to read. It is apart from the function of the same
-// name so that there is one of it and not one for each type of reply.
+// call is apart from the function of the same name so that there is one of it
+// and not one for each type of reply.
+func (a *Agent) call(ctx context.Context, b *binding, op string, body any, limit int, read func([]byte) error) error {
+	frame, err := requestFrame(b, op, body)
+	if err != nil {
+		return err
+	}
+	return a.exchange(ctx, b, op, frame, limit, read)
+}
+
+// exchange is call for a request that is a frame already. It hands the one
+// reply to read.
 func (a *Agent) exchange(ctx context.Context, b *binding, op string, frame []byte, limit int, read func([]byte) error) error {
 	c, err := a.open(ctx, b, op, limit)
 	if err != nil {

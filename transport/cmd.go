@@ -62,6 +62,15 @@ type Cmd struct {
 	// drops the rest. Zero is the guest's default of 100 MiB.
 	MaxOutput int64
 
+	// ID names the program in the guest when its output is kept; see Retain.
+	// Empty: Start chooses one.
+	ID string
+
+	// OnGap is told, before what follows it is written, of output that was lost
+	// because the guest keeps only the last of it; see Retain. Nil: nobody is,
+	// and the Result says that the output was truncated.
+	OnGap func(Gap)
+
 	// Err, if not nil, is why the program cannot be run; Start returns it.
 	Err error
 
@@ -71,6 +80,9 @@ type Cmd struct {
 	waited  bool
 	run     *execution // nil unless Start succeeded
 	stderr  *excerpt   // for ExitError; nil unless Output collects it
+
+	// launch is instead of Agent.launch when the output is kept.
+	launch func(context.Context, *binding, *Cmd, wire.ExecuteBody) (*execution, error)
 }
 
 // Command returns a Cmd to run the program in the guest. The end of ctx ends

@@ -52,6 +52,9 @@ type ExitError struct {
 }
 
 func (e *ExitError) Error() string {
+	if e.TimedOut && e.timeout == 0 {
+		return fmt.Sprintf("transport: %s: timed out (%s)", e.name, e.Result.String())
+	}
 	if e.TimedOut {
 		return fmt.Sprintf("transport: %s: timed out after %v (%s)", e.name, e.timeout, e.Result.String())
 	}

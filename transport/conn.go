@@ -18,6 +18,7 @@ type conn struct {
 	net.Conn
 	config *Config
 	frames *wire.FrameReader
+	source io.Reader // what frames reads
 
 	unwatch func() bool   // nil once released
 	fired   chan struct{} // closed after the context has closed the connection
@@ -29,13 +30,21 @@ func (a *Agent) open(ctx context.Context, b *binding, op string, limit int) (*co
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: nc, config: &a.config, fired: make(chan struct{})}
-	c.frames = wire.NewFrameReader(idleReader{c}, limit)
-	c.unwatch = context.AfterFunc(ctx, func() {
-		defer close(c.fired)
-		nc.Close()
-	})
+	c := &conn{Conn: nc, config: &a.config}
+	c.source = idleReader{c}
+	c.frames = wire.NewFrameReader(sourceReader{c}, limit)
+	c.watch(ctx)
 	return c, nil
+}
+
+// watch has the end of ctx close the connection, until release.
+func (c *conn) watch(ctx context.Context) {
+	fired := make(chan struct{})
+	c.fired = fired
+	c.unwatch = context.AfterFunc(ctx, func() {
+		defer close(fired)
+		c.Conn.Close()
+	})
 }
 
 // release makes the connection independent of the context it was opened with.
@@ -53,6 +62,11 @@ func (c *conn) close() {
 	c.release()
 	c.Conn.Close()
 }
+
+// sourceReader reads what is the conn's source at the time.
+type sourceReader struct{ *conn }
+
+func (r sourceReader) Read(p []byte) (int, error) { return r.source.Read(p) }
 
 // idleReader reads with a deadline that every byte puts off.
 type idleReader struct{ *conn }

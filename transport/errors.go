@@ -212,6 +212,8 @@ func SafeToRetry(err error) bool {
 		return SafeToRetry(e.first)
 	case *CancelError, *ProtocolError, *ExitError, *FileError:
 		return false
+	case interface{ hadNoEffect() bool }:
+		return e.hadNoEffect()
 	case interface{ Unwrap() error }:
 		return SafeToRetry(e.Unwrap())
 	case interface{ Unwrap() []error }:

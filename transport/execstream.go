@@ -38,7 +38,7 @@ func newExecStream(c *conn, cmd *Cmd, observe, overdue time.Duration) *execStrea
 		},
 		broken: make(chan struct{}),
 	}
-	c.frames = wire.NewFrameReader(s.clock, streamFrame)
+	c.source = s.clock
 	return s
 }
 
@@ -203,6 +203,13 @@ func (c *streamClock) pause(start time.Time) {
 		start = c.set
 	}
 	c.limit = c.limit.Add(now.Sub(start))
+}
+
+// left is how long reading may go on.
+func (c *streamClock) left() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Until(c.limit)
 }
 
 // drain makes reading end after d, unless it ends sooner anyway.

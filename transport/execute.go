@@ -27,6 +27,9 @@ type execution struct {
 	stream  *execStream
 	staged  string // file with the input, which the program's start removes
 
+	watch    func(context.Context) // instead of supervise; nil unless the output is kept
+	detached chan struct{}         // see Cmd.Detach; nil unless the output is kept
+
 	done   chan struct{}
 	result *Result // valid once done is closed, as err is
 	err    error
@@ -44,7 +47,7 @@ func (a *Agent) start(ctx context.Context, c *Cmd) (x *execution, err error) {
 		return nil, err
 	}
 	if in.staged != "" {
-		if x, err = a.launch(ctx, in.binding, c, in.through(body)); err != nil {
+		if x, err = c.begin(ctx, in.binding, in.through(body)); err != nil {
 			a.discard(ctx, in.binding, in.staged)
 			return nil, err
 		}
@@ -58,10 +61,18 @@ func (a *Agent) start(ctx context.Context, c *Cmd) (x *execution, err error) {
 				return err
 			}
 		}
-		x, err = a.launch(ctx, b, c, body)
+		x, err = c.begin(ctx, b, body)
 		return err
 	})
 	return x, err
+}
+
+// begin is the launch that c is for.
+func (c *Cmd) begin(ctx context.Context, b *binding, body wire.ExecuteBody) (*execution, error) {
+	if c.launch != nil {
+		return c.launch(ctx, b, c, body)
+	}
+	return c.agent.launch(ctx, b, c, body)
 }
 
 // launch reserves an id and sends the request, over a connection each.
@@ -70,7 +81,7 @@ func (a *Agent) launch(ctx context.Context, b *binding, c *Cmd, body wire.Execut
 	if _, err := requestFrame(b, wire.OpExecute, body); err != nil {
 		return nil, err
 	}
-	r, err := a.reserve(ctx, b, c.name())
+	r, err := a.reserve(ctx, b, c.name(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -95,12 +106,13 @@ func (a *Agent) launch(ctx context.Context, b *binding, c *Cmd, body wire.Execut
 	}, nil
 }
 
-// reserve gets an execution id, in a time of its own that includes connecting.
-func (a *Agent) reserve(ctx context.Context, b *binding, name string) (wire.Reservation, error) {
+// reserve gets an execution id, of the guest's choice unless there is a body,
+// in a time of its own that includes connecting.
+func (a *Agent) reserve(ctx context.Context, b *binding, name string, body any) (wire.Reservation, error) {
 	limit := a.config.ReserveTimeout
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no execution id was reserved within %v", limit))
 	defer cancel()
-	r, err := call(ctx, a, b, wire.OpReserve, nil, smallReply, wire.ParseReservation)
+	r, err := call(ctx, a, b, wire.OpReserve, body, smallReply, wire.ParseReservation)
 	if err != nil {
 		return r, startFailure(name, boundError(ctx, err))
 	}
@@ -125,6 +137,10 @@ func startFailure(name string, err error) error {
 // supervise waits for the program's end and sees to it that there is one: after
 // its context, after its timeout and after its stream.
 func (x *execution) supervise(ctx context.Context) {
+	if x.watch != nil {
+		x.watch(ctx)
+		return
+	}
 	ends := make(chan streamEnd, 1)
 	go func() { ends <- x.stream.read() }()
 	f := finding{name: x.name, addr: x.binding.addr(), timeout: x.timeout}

@@ -3,6 +3,7 @@ package transport
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sandlot-go/sandlot/transport/wire"
@@ -44,14 +45,14 @@ func (e *streamEnd) meaning() meaning {
 // started the program. The texts of a failed start are not among them: the
 // record of the execution says better what became of it.
 func refusesBeforeStart(text string) bool {
-	switch wire.Code(text) {
-	case wire.CodeUnauthorized, wire.CodeRetiring, wire.CodeUnknownOp, wire.CodeFrameTooLarge,
-		wire.CodeInvalidExecutionID, wire.CodeUnknownExecution, wire.CodeExecutionCancelled,
-		"too_many_unauthenticated_connections", "preauth_buffer_exhausted", "quiesce_in_progress",
-		"missing_command", "invalid_cwd", "invalid_timeout", "mkdir_failed":
-		return true
-	}
-	return false
+	return slices.Contains(beforeStart, wire.Code(text))
+}
+
+var beforeStart = []string{
+	wire.CodeUnauthorized, wire.CodeRetiring, wire.CodeUnknownOp, wire.CodeFrameTooLarge,
+	wire.CodeInvalidExecutionID, wire.CodeUnknownExecution, wire.CodeExecutionCancelled,
+	"too_many_unauthenticated_connections", "preauth_buffer_exhausted", wire.CodeQuiescing,
+	wire.CodeMissingCommand, wire.CodeRetainCapacity, wire.CodeRetainNeedsID, "invalid_cwd", "invalid_timeout", "mkdir_failed",
 }
 
 // A reason is why a program has to be ended from here.

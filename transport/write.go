@@ -213,7 +213,11 @@ func (u *upload) send(ctx context.Context, b *binding, body wire.WriteBody) (wir
 	if n := len(frame) - wire.HeaderLen; n > maxRequest {
 		return wire.WriteReply{}, &TooLargeError{What: "the request " + wire.OpWriteFile, Size: int64(n), Limit: maxRequest}
 	}
-	reply, err := exchange(ctx, u.agent, b, wire.OpWriteFile, frame, smallReply, wire.ParseWrite)
+	var reply wire.WriteReply
+	err := u.agent.exchange(ctx, b, wire.OpWriteFile, frame, smallReply, func(payload []byte) (err error) {
+		reply, err = wire.ParseWrite(payload)
+		return err
+	})
 	if r, ok := errors.AsType[*wire.Refusal](err); ok {
 		return reply, newFileError(wire.OpWriteFile, u.what, words(r))
 	}

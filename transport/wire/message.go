@@ -49,20 +49,22 @@ func (m *message) fail(format string, args ...any) {
 // field stores the field in v and reports whether it is there. A null counts as
 // absent.
 func field[T bool | string | []any | map[string]any](m *message, key string, required bool, v *T) bool {
-	value := m.fields[key]
-	if value == nil {
-		if required {
-			m.fail("no %s", key)
-		}
-		return false
+	typed, ok := m.fields[key].(T)
+	if ok {
+		*v = typed
+	} else {
+		m.lacks(key, required)
 	}
-	typed, ok := value.(T)
-	if !ok {
+	return ok
+}
+
+// lacks fails unless the field is absent and may be.
+func (m *message) lacks(key string, required bool) {
+	if m.fields[key] != nil {
 		m.fail("%s is of the wrong type", key)
-		return false
+	} else if required {
+		m.fail("no %s", key)
 	}
-	*v = typed
-	return true
 }
 
 // texts is field for a list of strings.
@@ -84,16 +86,9 @@ func (m *message) texts(key string, v *[]string) {
 
 // integer is field for a whole number that both sides can hold exactly.
 func (m *message) integer(key string, required bool, v *int64) bool {
-	value := m.fields[key]
-	if value == nil {
-		if required {
-			m.fail("no %s", key)
-		}
-		return false
-	}
-	number, ok := value.(json.Number)
+	number, ok := m.fields[key].(json.Number)
 	if !ok {
-		m.fail("%s is of the wrong type", key)
+		m.lacks(key, required)
 		return false
 	}
 	n, whole := jsontree.Whole(number)

@@ -140,6 +140,25 @@ func equal(a, b string) (bool, error) {
 	return reflect.DeepEqual(x, y), err
 }
 
+// ExpectFrame reads one frame, which must be the same JSON as want.
+func ExpectFrame(want string) Step {
+	return on(func(p *player, c *peer) error {
+		if err := c.SetReadDeadline(time.Now().Add(p.patience)); err != nil {
+			return err
+		}
+		b, err := c.frames.Next()
+		if err != nil {
+			return fmt.Errorf("no frame came: %w", err)
+		}
+		if same, err := equal(want, string(b)); err != nil {
+			return err
+		} else if !same {
+			return Differs(want, short(string(b)))
+		}
+		return nil
+	}, "ExpectFrame(%s)", short(want))
+}
+
 // ExpectClose waits until the other side closes the connection, and fails when
 // it sends anything before.
 func ExpectClose() Step {

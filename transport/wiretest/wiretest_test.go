@@ -59,6 +59,7 @@ func TestAScriptOfEveryStep(t *testing.T) {
 		request(a, ping)
 		b := dial()
 		request(b, ping)
+		request(b, `{"more":[1]}`)
 		start := time.Now()
 		got, err := io.ReadAll(b)
 		if want := "00000002\n{}00000005\nsplit00000000\nraw00000007\n{\"a\":1}"; string(got) != want || err != nil {
@@ -76,7 +77,7 @@ func TestAScriptOfEveryStep(t *testing.T) {
 		c.Close()
 	},
 		AcceptAs("a"), Expect("healthz", Token("t"), Body(`{"deep": {"x":"y"}, "n":1}`), Field("n", 1), Field("deep.x", "y"), Field("deep.z", nil), Field("none.z", nil), Capture(&captured)),
-		AcceptAs("b"), Expect("healthz"), say("both"),
+		AcceptAs("b"), Expect("healthz"), ExpectFrame(`{ "more": [1] }`), say("both"),
 		Seq(Send("{}"), SendSplit("split", 2), Seq(Terminator(), Delay(3*time.Second))), Trickle([]byte("raw"), time.Millisecond),
 		Send(struct {
 			A int `json:"a"`
@@ -143,6 +144,8 @@ func TestFailingSteps(t *testing.T) {
 		{"not JSON", send("nope"), []Step{Accept(), Expect("healthz")}, 1, []string{"nope", "not JSON"}},
 		{"a frame where the close is due", send(ping), []Step{Accept(), ExpectClose()}, 1, []string{"want the connection closed", ping}},
 		{"nothing where a request is due", send(""), []Step{Patience(time.Second), Accept(), Expect("healthz")}, 2, []string{"no request came", "timeout"}},
+		{"another frame", send(`{"a":1}`), []Step{Accept(), ExpectFrame(`{"a": 2}`)}, 1, []string{`want {"a": 2}`, `got {"a":1}`}},
+		{"no frame", send(""), []Step{Patience(time.Second), Accept(), ExpectFrame(`{}`)}, 2, []string{"no frame came"}},
 		{"no close", send(""), []Step{Patience(time.Second), Accept(), ExpectClose()}, 2, []string{"not closed", "timeout"}},
 		{"no close of a peer that is left hanging", send(""), []Step{Patience(time.Second), Accept(), Hang()}, 2, []string{"not closed", "timeout"}},
 		{"nobody comes", nobody, []Step{Patience(time.Second), Accept()}, 1, []string{"no connection within 1s"}},
