@@ -18,6 +18,7 @@ func TestDocsNameWhatProgramsCompare(t *testing.T) {
 		{"docs/guarantees.md", "acquire", `^(Stage|Reason|Leak)[A-Z]`},
 		{"docs/guarantees.md", "probe", `^Reason[A-Z]`},
 		{"docs/guarantees.md", "lease", `^Reason[A-Z]`},
+		{"docs/policy.md", "policy", `^(Kind|Host|Fence)[A-Z]|^(Admits|Covers|Denies|DoesNotSelect|InvalidConfig|InvalidPerSandbox|InvalidPolicy|InvalidProfile|Isolates|MayAdmit|Mismatch|NarrowingUnsupported|NoCoveringPolicy|NoEnforcingPolicy|NotApplied|NotEgressScoped|NotEvaluable|NotIngressScoped|OpensAgentPort|Passes|PolicyNotEvaluable|PolicyWidensEgress|PortOpen|UnenforceablePolicy|WidensEgress|Within|WorkspacePerSandbox)$`},
 		{"docs/protocol.md", "transport/wire", `^(Op|Feature|Code|State|Type)[A-Z]`},
 	} {
 		text, err := os.ReadFile(c.doc)

@@ -20,6 +20,8 @@ func (a *attempt) verifyPlan(body k8s.Object) error {
 	return a.check(policy.Pod{
 		Subject: fmt.Sprintf("to create Sandbox %s in namespace %s", a.name, a.b.client.Namespace()),
 		Labels:  body.StringMap("spec", "podTemplate", "metadata", "labels"),
+
+		HostNetwork: body.Field("spec", "podTemplate", "spec", "hostNetwork") == true,
 	})
 }
 

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"path"
 	"runtime"
 	"strings"
 	"time"
@@ -192,8 +191,10 @@ func parseServer(s string) (*url.URL, error) {
 		}
 	}
 	base := strings.TrimRight(u.Path, "/")
-	if u.RawPath != "" || base != "" && path.Clean(base) != base {
-		return bad("has a path that is not in its shortest form")
+	for i, segment := range strings.Split(base, "/") {
+		if segment == "." || segment == ".." || segment == "" && i > 0 || u.RawPath != "" {
+			return bad("has a path that is not in its shortest form")
+		}
 	}
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: base}, nil
 }

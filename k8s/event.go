@@ -24,16 +24,21 @@ type Event struct {
 	Object Object // as it is now, or was last
 }
 
+// badEvent is the error of an event that is not what it should be.
+//
+//go:noinline
+func (t target) badEvent(err error, secret string) *APIError {
+	e := t.fail(Protocol, "an event is not what it should be", err)
+	e.Code = 200
+	e.redact(secret)
+	return e
+}
+
 // parseEvent reads one line of a watch of an object. An ERROR event becomes an
 // error of the kind that its Status says, so that nobody takes that Status for
 // an object. Bookmarks come back with no error and the type they have.
 func parseEvent(t target, line []byte, secret string, now time.Time) (Event, *APIError) {
-	bad := func(err error) (Event, *APIError) {
-		e := t.fail(Protocol, "an event is not what it should be", err)
-		e.Code = 200
-		e.redact(secret)
-		return Event{}, e
-	}
+	bad := func(err error) (Event, *APIError) { return Event{}, t.badEvent(err, secret) }
 	o, err := ParseObject(line)
 	if err != nil {
 		return bad(err)

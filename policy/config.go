@@ -45,6 +45,8 @@ type Pod struct {
 	// Known says that Labels and Ports are those of the running pod. A pod that does not exist yet has the labels that its
 	// body will carry, and a rule by port name cannot be judged.
 	Known bool
+	// HostNetwork says that the pod uses its node's network, where no policy applies to it. Such a pod is refused.
+	HostNetwork bool
 	// NamespaceLabels are those of the pod's namespace; nil: those of the Config.
 	NamespaceLabels map[string]string
 }

@@ -7,6 +7,7 @@ import "github.com/sandlot-go/sandlot/k8s"
 func PodOf(o k8s.Object) Pod {
 	p := Pod{Subject: "pod " + o.Name(), Namespace: o.Namespace(), Labels: o.Labels(), Known: true}
 	spec, _ := objectOf(o["spec"])
+	p.HostNetwork = spec["hostNetwork"] != nil && spec["hostNetwork"] != false
 	// The ports of a sidecar, which is an init container that stays, have names in the same space.
 	for _, field := range []string{"containers", "initContainers"} {
 		containers, ok := listField(spec, field)

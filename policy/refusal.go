@@ -34,7 +34,7 @@ type Error struct {
 
 	// For NotApplied and Mismatch:
 	ResourceKind, Path string
-	Field, Detail      string // the first field that differs, and how
+	Field, Detail      string // the first field that differs, and how; Detail also says why no policy can protect the pod
 
 	Err error
 }
@@ -69,6 +69,9 @@ func (e *Error) summary() string {
 	by := "a policy"
 	if c := e.Culprit; c != nil {
 		by = c.text()
+	}
+	if e.Detail != "" && e.Refusal != Mismatch {
+		return e.Detail
 	}
 	switch e.Refusal {
 	case NotApplied:
@@ -111,6 +114,8 @@ func (e *Error) remedy() string {
 		return "Policies that select a pod add up: narrow that one or remove it; or " + optOut
 	case e.Refusal == PolicyNotEvaluable:
 		return "What cannot be judged is not let pass: rewrite that policy; or " + optOut
+	case e.Detail != "":
+		return "Take hostNetwork out of the template"
 	case e.Refusal == NoEnforcingPolicy:
 		return "Apply a policy of type Egress that selects these labels; or " + optOut
 	}
@@ -118,10 +123,10 @@ func (e *Error) remedy() string {
 }
 
 func upperFirst(s string) string {
-	if s == "" {
+	if s == "" || s[0] < 'a' || s[0] > 'z' {
 		return s
 	}
-	return strings.ToUpper(s[:1]) + s[1:]
+	return string(s[0]-'a'+'A') + s[1:]
 }
 
 // text names a policy with its verdict's reason.

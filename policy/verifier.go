@@ -106,6 +106,9 @@ func (v *Verifier) Check(ctx context.Context, pod Pod) (*Report, error) {
 	if v.need().nothing() {
 		return &Report{}, nil
 	}
+	if pod.HostNetwork {
+		return nil, v.onNode(pod)
+	}
 	if pod.Namespace == "" {
 		pod.Namespace = v.config.Namespace
 	}
@@ -152,6 +155,18 @@ func (v *Verifier) Check(ctx context.Context, pod Pod) (*Report, error) {
 		v.passes.store(memoKey(pod, v.matters(s.keys)), report, s.began.Add(v.config.MaxAge))
 	}
 	return report.clone(), nil
+}
+
+// onNode refuses a pod that no policy can protect.
+func (v *Verifier) onNode(pod Pod) *Error {
+	e := &Error{
+		Refusal: NoCoveringPolicy, Direction: ingress.name, AgentPort: v.config.AgentPort, Subject: pod.Subject, PodLabels: pod.Labels,
+		Detail: "the pod uses its node's network, where no policy applies to it",
+	}
+	if v.config.Ingress.InsecureUnverified {
+		e.Refusal, e.Direction, e.AgentPort = NoEnforcingPolicy, egress.name, 0
+	}
+	return e
 }
 
 // Invalidate forgets everything that was read, and the answer of a Resolver.

@@ -411,3 +411,32 @@ func TestPassesAreSharedBySandboxes(t *testing.T) {
 		}
 	})
 }
+
+// No policy protects a pod on its node's network, whatever selects it.
+func TestCheckRefusesHostNetwork(t *testing.T) {
+	for name, c := range map[string]struct {
+		config policy.Config
+		want   policy.Refusal
+	}{
+		"ingress is verified": {policy.Config{}, policy.NoCoveringPolicy},
+		"egress alone":        {policy.Config{Egress: &policy.Egress{}, Ingress: policy.Ingress{InsecureUnverified: true}}, policy.NoEnforcingPolicy},
+		"nothing":             {policy.Config{Ingress: policy.Ingress{InsecureUnverified: true}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cl := newCluster(t)
+				v := cl.verifier(c.config)
+				if c.config.Egress != nil {
+					cl.apply(v)
+				}
+				cl.put(coreList, baseline)
+				pod := policy.PodOf(parse(t, `{"metadata":{"name":"p","namespace":"lab-7","labels":{"sandbox.namzu.ai/template":"task"}},"spec":{"hostNetwork":true,"containers":[{"name":"a"}]}}`)[0])
+				_, err := v.Check(t.Context(), pod)
+				e, _ := errors.AsType[*policy.Error](err)
+				if c.want == "" && err != nil || c.want != "" && (e == nil || e.Refusal != c.want || !strings.Contains(err.Error(), "node's network")) {
+					t.Errorf("got %v, want %q", err, c.want)
+				}
+			})
+		})
+	}
+}

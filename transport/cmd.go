@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"path"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -251,7 +250,7 @@ func environment(list []string) (map[string]string, error) {
 	return env, nil
 }
 
-func (c *Cmd) name() string { return path.Base(c.Path) }
+func (c *Cmd) name() string { return c.Path[strings.LastIndexByte(c.Path, '/')+1:] }
 
 func (c *Cmd) timeout() time.Duration {
 	if c.Timeout == 0 {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
 	"strings"
 	"unicode/utf8"
 
@@ -94,8 +93,12 @@ func (s stdin) through(body wire.ExecuteBody) wire.ExecuteBody {
 // depth is how many directories dir is at most below the workspace's root.
 func depth(dir string) int {
 	n := 0
-	for part := range strings.SplitSeq(path.Clean("/"+dir), "/") {
-		if part != "" {
+	for _, part := range strings.Split(dir, "/") {
+		switch part {
+		case "", ".":
+		case "..":
+			n = max(n-1, 0)
+		default:
 			n++
 		}
 	}

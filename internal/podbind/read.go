@@ -24,7 +24,7 @@ func (e *NoPodError) Error() string {
 // server's, after the retries that reads get.
 func Read(ctx context.Context, client *k8s.Client, sandbox, selector string) (Pod, error) {
 	fail := func(format string, args ...any) (Pod, error) {
-		return Pod{}, &NoPodError{Namespace: client.Namespace(), Sandbox: sandbox, Problem: fmt.Sprintf(format, args...)}
+		return Pod{}, noPod(client.Namespace(), sandbox, format, args...)
 	}
 	o, err := get(ctx, client, k8s.Pods, sandbox)
 	switch {
@@ -69,6 +69,13 @@ func Read(ctx context.Context, client *k8s.Client, sandbox, selector string) (Po
 		return found[0], nil
 	}
 	return fail("%q selects %d live pods, %s and %s among them", selector, len(found), found[0].Name, found[1].Name)
+}
+
+// noPod is apart so that it is not in Read five times over.
+//
+//go:noinline
+func noPod(namespace, sandbox, format string, args ...any) error {
+	return &NoPodError{Namespace: namespace, Sandbox: sandbox, Problem: fmt.Sprintf(format, args...)}
 }
 
 func notLive(pod k8s.Object, sandbox string) string {
