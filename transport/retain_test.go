@@ -274,7 +274,7 @@ func TestRetainedIsEnded(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)
-			if !c.Detach() || !c.Detach() {
+			if first, again := c.Detach(), c.Detach(); !first || !again {
 				t.Error("it cannot be detached")
 			}
 			err := c.Wait()
