@@ -3,11 +3,9 @@ package acquire_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/sandlot-go/sandlot/acquire"
 	"github.com/sandlot-go/sandlot/internal/guest"
+	"github.com/sandlot-go/sandlot/internal/leak"
 	"github.com/sandlot-go/sandlot/internal/memnet"
 	"github.com/sandlot-go/sandlot/internal/sim"
 	"github.com/sandlot-go/sandlot/k8s"
@@ -24,39 +23,7 @@ import (
 
 func TestMain(m *testing.M) {
 	guest.RunLauncher()
-	code := m.Run()
-	if code == 0 {
-		if left := leakedGoroutines(); left != "" {
-			fmt.Fprintf(os.Stderr, "goroutines are left after the tests:\n%s\n", left)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
-
-// leakedGoroutines waits up to 2 s for all but the runtime's own to end.
-func leakedGoroutines() string {
-	timer := time.NewTimer(2 * time.Second)
-	defer timer.Stop()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		buf := make([]byte, 1<<20)
-		var left []string
-		for i, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-			if i > 0 && !strings.Contains(g, "os/signal.") && !strings.Contains(g, "testing.") {
-				left = append(left, g)
-			}
-		}
-		if len(left) == 0 {
-			return ""
-		}
-		select {
-		case <-tick.C:
-		case <-timer.C:
-			return strings.Join(left, "\n\n")
-		}
-	}
+	os.Exit(leak.Check(m.Run()))
 }
 
 // A world is a simulated cluster, the network it is reached by, and a host that

@@ -144,6 +144,9 @@ func TestServiceAddress(t *testing.T) {
 		if a := sb.Report().Address; !strings.Contains(a, ".svc.cluster.local:1024") {
 			t.Errorf("dialled %s, want the Service's name", a)
 		}
+		if err := sb.Renew(t.Context()); err != nil {
+			t.Errorf("renewing a claim with that status: %v", err)
+		}
 		sb.Release(t.Context())
 	})
 }

@@ -5,12 +5,10 @@ package guest_test
 import (
 	"fmt"
 	"os"
-	"runtime"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/sandlot-go/sandlot/internal/guest"
+	"github.com/sandlot-go/sandlot/internal/leak"
 )
 
 // testRoot holds the workspaces of all guests of the tests, so that what
@@ -43,33 +41,10 @@ func testMain(m *testing.M) (code int) {
 	if code != 0 {
 		return code
 	}
-	if left := goroutinesLeft(); left != "" {
-		fmt.Fprintf(os.Stderr, "goroutines left after the tests:\n%s\n", left)
-		code = 1
-	}
+	code = leak.Check(code)
 	if left := processesIn(testRoot); len(left) > 0 {
 		fmt.Fprintf(os.Stderr, "processes left after the tests: %v\n", left)
 		code = 1
 	}
 	return code
-}
-
-// goroutinesLeft returns the stacks of goroutines of this module's packages that
-// are still there after a while.
-func goroutinesLeft() string {
-	deadline := time.Now().Add(2 * time.Second)
-	for {
-		buf := make([]byte, 1<<20)
-		buf = buf[:runtime.Stack(buf, true)]
-		var left []string
-		for i, stack := range strings.Split(string(buf), "\n\n") {
-			if i > 0 && strings.Contains(stack, "sandlot") { // 0 is this one
-				left = append(left, stack)
-			}
-		}
-		if len(left) == 0 || time.Now().After(deadline) {
-			return strings.Join(left, "\n\n")
-		}
-		<-time.After(10 * time.Millisecond)
-	}
 }

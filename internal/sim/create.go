@@ -13,7 +13,7 @@ func (w *world) admit(r *resource, o object, strict bool) (unknown []string, f *
 		return nil, f
 	}
 	var causes []cause
-	if s := schemas()[r.kind]; s != nil && r.custom {
+	if s := w.schema(r); s != nil && r.custom {
 		unknown = s.prune(o)
 		if strict && len(unknown) > 0 {
 			return unknown, &failure{message: strictError(unknown)}

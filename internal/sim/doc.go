@@ -16,8 +16,8 @@
 //
 // # What it is held to
 //
-// testdata/recorded has what kube-apiserver v1.37.2 and the agent-sandbox
-// controller of 2026-08-22 answered. Tests send the same requests and compare;
+// The module's testdata/fixtures has what kube-apiserver v1.37.2 and the
+// agent-sandbox controller of 2026-08-22 answered. Tests send the same requests and compare;
 // they compare the states, too, that claims, Sandboxes and pods went through.
 //
 // # How long things take

@@ -49,7 +49,7 @@ func Admit(kind, text string) (kept string, unknown []string, refusal string, er
 	}
 	for _, r := range resources {
 		if r.kind == kind {
-			unknown, f := (&world{}).admit(r, o, false)
+			unknown, f := (&world{cfg: &Config{}}).admit(r, o, false)
 			if f != nil {
 				refusal = f.message
 			}

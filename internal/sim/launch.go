@@ -38,7 +38,7 @@ func secure(template object, podSpec object) {
 // createCustom is create for the controller's own custom resources, which get
 // the schema's defaults like anybody's.
 func (w *world) createCustom(r *resource, o object) (object, *failure) {
-	schemas()[r.kind].fill(o)
+	w.schema(r).fill(o)
 	return w.create(r, o)
 }
 

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// recorded reads a file of testdata/recorded, down to a path.
+// recorded reads a file of the recorded answers, down to a path.
 func recorded(t testing.TB, file string, path ...string) any {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", "recorded", file+".json"))
+	data, err := os.ReadFile(filepath.Join("..", "..", "testdata", "fixtures", file+".json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,8 +41,26 @@ type schema struct {
 	pattern *regexp.Regexp
 }
 
-// schemas are by kind.
-var schemas = sync.OnceValue(func() map[string]*schema {
+// schemas are by kind, laterSchemas with what Config.ServiceFQDN adds.
+var (
+	schemas      = sync.OnceValue(readSchemas)
+	laterSchemas = sync.OnceValue(func() map[string]*schema {
+		out := readSchemas()
+		bound := out[claims.kind].Properties["status"].Properties["sandbox"]
+		bound.Properties["serviceFQDN"] = &schema{Type: "string"}
+		return out
+	})
+)
+
+// schema returns what the server checks a kind's objects by, nil if nothing.
+func (w *world) schema(r *resource) *schema {
+	if w.cfg.ServiceFQDN {
+		return laterSchemas()[r.kind]
+	}
+	return schemas()[r.kind]
+}
+
+func readSchemas() map[string]*schema {
 	var file map[string]json.RawMessage
 	must(json.Unmarshal(schemaData, &file))
 	var shared map[string]*schema
@@ -57,7 +75,7 @@ var schemas = sync.OnceValue(func() map[string]*schema {
 		out[kind] = s.resolve(shared)
 	}
 	return out
-})
+}
 
 func must(err error) {
 	if err != nil {
