@@ -81,14 +81,7 @@ func parseExplain(args []string) (explainOptions, error) {
 		f.files = append(f.files, path)
 		return nil
 	})
-	t := &f.target
-	fs.StringVar(&t.server, "server", "", "")
-	fs.StringVar(&t.caFile, "ca", "", "")
-	fs.StringVar(&t.tokenFile, "token-file", "", "")
-	fs.StringVar(&t.tokenCommand, "token-cmd", "", "")
-	fs.StringVar(&t.kubeconfig, "kubeconfig-json", "", "")
-	fs.BoolVar(&t.kubectl, "kubectl", false, "")
-	fs.BoolVar(&t.inCluster, "in-cluster", false, "")
+	f.target.flags(fs)
 	fs.StringVar(&f.namespace, "namespace", "", "")
 	fs.StringVar(&f.pod, "pod", "", "")
 	fs.StringVar(&f.labels, "labels", "", "")

@@ -1,6 +1,9 @@
 package main
 
-import "strings"
+import (
+	"flag"
+	"strings"
+)
 
 // A target is the cluster that the flags name.
 type target struct {
@@ -25,6 +28,17 @@ const (
 	targetKubectl    targetKind = "kubectl"
 	targetInCluster  targetKind = "in-cluster"
 )
+
+// flags adds the flags that name a target, all but -sim.
+func (t *target) flags(fs *flag.FlagSet) {
+	fs.StringVar(&t.server, "server", "", "")
+	fs.StringVar(&t.caFile, "ca", "", "")
+	fs.StringVar(&t.tokenFile, "token-file", "", "")
+	fs.StringVar(&t.tokenCommand, "token-cmd", "", "")
+	fs.StringVar(&t.kubeconfig, "kubeconfig-json", "", "")
+	fs.BoolVar(&t.kubectl, "kubectl", false, "")
+	fs.BoolVar(&t.inCluster, "in-cluster", false, "")
+}
 
 // choose finds the one target that is meant. given holds the names of the flags
 // that were there; sim is the value of -sim.
