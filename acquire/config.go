@@ -33,6 +33,7 @@ const (
 	DefaultPollInterval = 50 * time.Millisecond
 	DefaultTTL          = time.Hour
 	MaxTTL              = 7 * 24 * time.Hour
+	DefaultHeartbeat    = 15 * time.Second
 
 	maxProbeTimeout = 15 * time.Second
 	cleanupGrace    = time.Second // for the DELETE of a create that failed
@@ -90,6 +91,11 @@ type Config struct {
 	// may watch; a slow poll runs beside it.
 	Watch bool
 
+	// Heartbeat is how often terminals, attached sessions and connections to ports
+	// say that they are there; a guest that is silent for three times as long is
+	// given up. 0 means 15 s, less is never.
+	Heartbeat time.Duration
+
 	// DialContext reaches guests; nil is a net.Dialer.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -118,6 +124,10 @@ func (c Config) withDefaults() Config {
 	if c.TTL == 0 {
 		c.TTL = DefaultTTL
 	}
+	if c.Heartbeat == 0 {
+		c.Heartbeat = DefaultHeartbeat
+	}
+	c.Heartbeat = max(c.Heartbeat, 0)
 	c.ClaimLabels = maps.Clone(c.ClaimLabels)
 	c.PodLabels = maps.Clone(c.PodLabels)
 	return c

@@ -30,6 +30,7 @@ func (a *attempt) dial(o Options, pod podbind.Pod, host string) (*Sandbox, error
 		Port:        a.b.cfg.AgentPort,
 		Token:       s.endpoint.Token,
 		DialContext: a.b.cfg.DialContext,
+		Heartbeat:   a.b.cfg.Heartbeat,
 		Refresh:     s.refresh,
 	})
 	if err != nil {

@@ -3,7 +3,6 @@ package acquire
 import (
 	"context"
 	"errors"
-	"io"
 	"sync"
 	"time"
 
@@ -101,43 +100,26 @@ func (s *Sandbox) Command(ctx context.Context, name string, args ...string) *tra
 	return cmd
 }
 
-// ReadFile returns the contents of a file of the workspace. A path is relative
-// to the workspace or absolute inside it.
-func (s *Sandbox) ReadFile(ctx context.Context, path string) ([]byte, error) {
-	if err := s.usable("read a file"); err != nil {
-		return nil, err
-	}
-	data, err := s.agent.ReadFile(ctx, path)
-	return data, s.explain(err)
-}
-
-// ReadRange returns up to length bytes of a file from offset, fewer where the
-// file ends, and the size of the whole file.
-func (s *Sandbox) ReadRange(ctx context.Context, path string, offset, length int64) (data []byte, size int64, err error) {
-	if err := s.usable("read a file"); err != nil {
-		return nil, 0, err
-	}
-	data, size, err = s.agent.ReadRange(ctx, path, offset, length)
-	return data, size, s.explain(err)
-}
-
-// WriteFile writes all of r to a file of the workspace, making its parents. The
-// file appears whole or not at all, and is on disk when WriteFile returns.
-func (s *Sandbox) WriteFile(ctx context.Context, path string, r io.Reader) (int64, error) {
-	if err := s.usable("write a file"); err != nil {
-		return 0, err
-	}
-	n, err := s.agent.WriteFile(ctx, path, r)
-	return n, s.explain(err)
-}
-
 // Health asks the guest agent how it is.
 func (s *Sandbox) Health(ctx context.Context) (transport.Health, error) {
-	if err := s.usable("ask the guest"); err != nil {
-		return transport.Health{}, err
+	return during(s, "ask the guest", func() (transport.Health, error) { return s.agent.Health(ctx) })
+}
+
+// Quiesce ends everything that runs in the sandbox, which stays usable; see
+// transport.Agent.Quiesce.
+func (s *Sandbox) Quiesce(ctx context.Context, grace time.Duration) (transport.Quiescence, error) {
+	return during(s, "end what runs", func() (transport.Quiescence, error) { return s.agent.Quiesce(ctx, grace) })
+}
+
+// during refuses an operation on a sandbox that has ended, and puts the end
+// before the failure of one that it caused.
+func during[T any](s *Sandbox, operation string, do func() (T, error)) (T, error) {
+	if err := s.usable(operation); err != nil {
+		var none T
+		return none, err
 	}
-	h, err := s.agent.Health(ctx)
-	return h, s.explain(err)
+	result, err := do()
+	return result, s.explain(err)
 }
 
 // usable refuses an operation on a sandbox that has ended.

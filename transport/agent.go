@@ -36,7 +36,7 @@ func New(config Config) (*Agent, error) {
 	config = config.withDefaults()
 	return &Agent{
 		config: config,
-		bound:  &binding{Endpoint: Endpoint{config.Host, config.Port, config.Token}},
+		bound:  newBinding(Endpoint{config.Host, config.Port, config.Token}, config.Restarted),
 		ends:   make(map[*operation]struct{}),
 	}, nil
 }
@@ -64,6 +64,22 @@ func (a *Agent) begin(ctx context.Context) (context.Context, func(), error) {
 		cancel(nil)
 		a.running.Done()
 	}, nil
+}
+
+// aside runs f in a goroutine that Close waits for, with a context that ends
+// with Close. Only an operation under way may call it.
+func (a *Agent) aside(f func(context.Context)) {
+	ctx, end, err := a.begin(context.Background())
+	if err != nil {
+		closed, cancel := context.WithCancelCause(context.Background())
+		cancel(err)
+		a.running.Go(func() { f(closed) })
+		return
+	}
+	go func() {
+		defer end()
+		f(ctx)
+	}()
 }
 
 // callerFirst is err, unless the context has ended: then that is the reason,
@@ -129,11 +145,17 @@ func (a *Agent) current() *binding {
 // a late one of a pod that was replaced says nothing about its successor.
 type binding struct {
 	Endpoint
+	restarted func(before, after string)
+	greetings chan struct{} // an element for each connection whose request is not sent yet
 
 	mu       sync.Mutex // guards what follows
 	features Features
 	known    bool // features are
 	boot     string
+}
+
+func newBinding(e Endpoint, restarted func(before, after string)) *binding {
+	return &binding{Endpoint: e, restarted: restarted, greetings: make(chan struct{}, maxGreetings)}
 }
 
 // Features are what a guest announces.
@@ -154,8 +176,12 @@ func (b *binding) booted(id string) {
 		return
 	}
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	before := b.boot
 	b.boot = id
+	b.mu.Unlock()
+	if before != "" && before != id && b.restarted != nil {
+		b.restarted(before, id)
+	}
 }
 
 // BootID is the last boot id that the guest has told, which changes when its
@@ -183,7 +209,7 @@ func (a *Agent) Health(ctx context.Context) (Health, error) {
 	defer end()
 	h, err := a.health(ctx, a.current())
 	if err != nil {
-		return Health{}, callerFirst(ctx, err)
+		return Health{}, callerFirst(ctx, refusedError(wire.OpHealth, err))
 	}
 	return Health{OK: h.OK, Retiring: h.Retiring, Features: h.Features}, nil
 }
@@ -200,11 +226,15 @@ func (a *Agent) Features(ctx context.Context) (Features, error) {
 }
 
 func (a *Agent) health(ctx context.Context, b *binding) (wire.Health, error) {
-	h, err := call(ctx, a, b, wire.OpHealth, nil, smallReply, wire.ParseHealth)
+	var h wire.Health
+	err := a.call(ctx, b, wire.OpHealth, nil, smallReply, func(payload []byte) (err error) {
+		h, err = wire.ParseHealth(payload)
+		return err
+	})
 	if err == nil {
 		b.learn(h.Features)
 	}
-	return h, refusedError(wire.OpHealth, err)
+	return h, err
 }
 
 func (a *Agent) features(ctx context.Context, b *binding) (Features, error) {
@@ -214,6 +244,10 @@ func (a *Agent) features(ctx context.Context, b *binding) (Features, error) {
 	if known {
 		return features, nil
 	}
-	h, err := a.health(ctx, b)
-	return h.Features, err
+	err := a.uncrowd(ctx, func() error {
+		h, err := a.health(ctx, b)
+		features = h.Features
+		return err
+	})
+	return features, refusedError(wire.OpHealth, err)
 }

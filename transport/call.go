@@ -55,9 +55,8 @@ func refusedError(op string, err error) error {
 	return err
 }
 
-// call carries out a control operation: one request, one reply, and the peer's
-// close. The error is one of this package, or a *wire.Refusal whose meaning
-// depends on the operation.
+// call is Agent.call for a reply that parse reads. What every host links does
+// without it, because each of its instances has a long name in the binary.
 func call[T any](ctx context.Context, a *Agent, b *binding, op string, body any, limit int, parse func([]byte) (T, error)) (reply T, err error) {
 	err = a.call(ctx, b, op, body, limit, func(payload []byte) (err error) {
 		reply, err = parse(payload)
@@ -66,8 +65,9 @@ func call[T any](ctx context.Context, a *Agent, b *binding, op string, body any,
 	return reply, err
 }
 
-// call is apart from the function of the same name so that there is one of it
-// and not one for each type of reply.
+// call carries out a control operation: one request, one reply, which is handed
+// to read, and the peer's close. The error is one of this package, or a
+// *wire.Refusal whose meaning depends on the operation.
 func (a *Agent) call(ctx context.Context, b *binding, op string, body any, limit int, read func([]byte) error) error {
 	frame, err := requestFrame(b, op, body)
 	if err != nil {
@@ -76,9 +76,15 @@ func (a *Agent) call(ctx context.Context, b *binding, op string, body any, limit
 	return a.exchange(ctx, b, op, frame, limit, read)
 }
 
-// exchange is call for a request that is a frame already. It hands the one
-// reply to read.
+// exchange is call for a request that is a frame already.
 func (a *Agent) exchange(ctx context.Context, b *binding, op string, frame []byte, limit int, read func([]byte) error) error {
+	if op == wire.OpHealth {
+		return a.exchangeOnce(ctx, b, op, frame, limit, read) // how crowded it is, is an answer
+	}
+	return a.uncrowd(ctx, func() error { return a.exchangeOnce(ctx, b, op, frame, limit, read) })
+}
+
+func (a *Agent) exchangeOnce(ctx context.Context, b *binding, op string, frame []byte, limit int, read func([]byte) error) error {
 	c, err := a.open(ctx, b, op, limit)
 	if err != nil {
 		return err

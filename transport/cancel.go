@@ -40,7 +40,11 @@ func (x *execution) cancel(ctx context.Context, budget time.Duration) (*wire.Can
 func (x *execution) cancelOnce(ctx context.Context) (*wire.Cancellation, error) {
 	ctx, end := context.WithTimeoutCause(ctx, cancelAttempt, errNoAnswer)
 	defer end()
-	ack, err := call(ctx, x.agent, x.binding, wire.OpCancel, wire.CancelBody{ExecutionID: x.id}, smallReply, wire.ParseCancellation)
+	var ack wire.Cancellation
+	err := x.agent.call(ctx, x.binding, wire.OpCancel, wire.CancelBody{ExecutionID: x.id}, smallReply, func(payload []byte) (err error) {
+		ack, err = wire.ParseCancellation(payload)
+		return err
+	})
 	if err != nil {
 		return nil, boundError(ctx, err)
 	}

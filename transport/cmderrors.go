@@ -52,11 +52,12 @@ type ExitError struct {
 }
 
 func (e *ExitError) Error() string {
-	if e.TimedOut && e.timeout == 0 {
-		return fmt.Sprintf("transport: %s: timed out (%s)", e.name, e.Result.String())
-	}
 	if e.TimedOut {
-		return fmt.Sprintf("transport: %s: timed out after %v (%s)", e.name, e.timeout, e.Result.String())
+		after := ""
+		if e.timeout > 0 {
+			after = " after " + e.timeout.String()
+		}
+		return "transport: " + e.name + ": timed out" + after + " (" + e.Result.String() + ")"
 	}
 	return fmt.Sprintf("transport: %s: %s", e.name, e.Result.String())
 }

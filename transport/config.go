@@ -24,9 +24,22 @@ type Config struct {
 	ReserveTimeout time.Duration // to connect and get an execution id; zero is 2 seconds
 	CloseTimeout   time.Duration // from a complete answer to the peer's close; zero is 1 second
 
+	// Heartbeat is how often both sides of a terminal, an attached session or a
+	// connection to a guest's port say that they are there. A guest that is
+	// silent for three times as long is given up. It begins at 100 milliseconds;
+	// zero is never.
+	Heartbeat time.Duration
+
 	// MaxFileBytes is the largest file that ReadFile and WriteFile accept, and
 	// the most that is read from a Cmd's Stdin; zero is 1 GiB.
 	MaxFileBytes int64
+
+	// Restarted is told of a guest that was restarted: its process is another
+	// one at the same endpoint, and what ran in it is gone. It is called before
+	// the operation that has noticed returns, by the goroutine that carries it
+	// out. A guest that replaces another, as Refresh finds it, is not told of.
+	// Nil: nobody is.
+	Restarted func(before, after string)
 
 	// Refresh asks where the guest is now and what its token is. It is called
 	// after a connection could not be made and after a token was refused, at
@@ -67,6 +80,7 @@ func (c Config) validate() error {
 	}{
 		{"AttemptTimeout", c.AttemptTimeout}, {"DialBudget", c.DialBudget}, {"IdleTimeout", c.IdleTimeout},
 		{"ReserveTimeout", c.ReserveTimeout}, {"CloseTimeout", c.CloseTimeout},
+		{"Heartbeat", c.Heartbeat},
 	} {
 		if d.d < 0 {
 			return fmt.Errorf("transport: Config.%s is %v, want a positive duration or zero", d.name, d.d)

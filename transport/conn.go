@@ -20,17 +20,24 @@ type conn struct {
 	frames *wire.FrameReader
 	source io.Reader // what frames reads
 
-	unwatch func() bool   // nil once released
-	fired   chan struct{} // closed after the context has closed the connection
+	greetings chan struct{} // holds an element for this conn; nil once the request is sent
+	unwatch   func() bool   // nil once released
+	fired     chan struct{} // closed after the context has closed the connection
 }
 
 // open connects. Until release, the end of ctx closes the connection.
 func (a *Agent) open(ctx context.Context, b *binding, op string, limit int) (*conn, error) {
-	nc, err := a.dial(ctx, b, op)
-	if err != nil {
+	select {
+	case b.greetings <- struct{}{}:
+	case <-ctx.Done():
+		return nil, &DialError{Op: op, Addr: b.addr(), Err: context.Cause(ctx)}
+	}
+	c := &conn{config: &a.config, greetings: b.greetings}
+	var err error
+	if c.Conn, err = a.dial(ctx, b, op); err != nil {
+		c.greeted()
 		return nil, err
 	}
-	c := &conn{Conn: nc, config: &a.config}
 	c.source = idleReader{c}
 	c.frames = wire.NewFrameReader(sourceReader{c}, limit)
 	c.watch(ctx)
@@ -47,6 +54,15 @@ func (c *conn) watch(ctx context.Context) {
 	})
 }
 
+// greeted makes room for another connection, once the request is sent or the
+// connection given up.
+func (c *conn) greeted() {
+	if c.greetings != nil {
+		<-c.greetings
+		c.greetings = nil
+	}
+}
+
 // release makes the connection independent of the context it was opened with.
 func (c *conn) release() {
 	if c.unwatch == nil {
@@ -59,6 +75,7 @@ func (c *conn) release() {
 }
 
 func (c *conn) close() {
+	c.greeted()
 	c.release()
 	c.Conn.Close()
 }
@@ -89,6 +106,7 @@ const writeStep = 256 << 10
 // it had read everything; then the error is that answer, if it is a refusal.
 func (c *conn) send(b *binding, op string, frame []byte) error {
 	err := c.write(frame)
+	c.greeted()
 	if err == nil {
 		return nil
 	}

@@ -28,16 +28,20 @@ type output struct {
 	left int64     // bytes of text that may come yet
 }
 
-func newExecStream(c *conn, cmd *Cmd, observe, overdue time.Duration) *execStream {
+func newExecStream(c *conn, cmd *Cmd) *execStream {
 	s := &execStream{
-		conn:  c,
-		clock: newStreamClock(c.Conn, observe, overdue),
 		outputs: map[string]*output{
 			wire.TypeStdout: {cmd.Stdout, cmd.maxText()},
 			wire.TypeStderr: {cmd.Stderr, cmd.maxText()},
 		},
 		broken: make(chan struct{}),
 	}
+	return s.over(c, cmd.timeout())
+}
+
+// over makes it the stream over another connection.
+func (s *execStream) over(c *conn, timeout time.Duration) *execStream {
+	s.conn, s.clock = c, newStreamClock(c.Conn, timeout+observeAfter, timeout+overdueAfter)
 	c.source = s.clock
 	return s
 }

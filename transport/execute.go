@@ -25,6 +25,7 @@ type execution struct {
 	timeout time.Duration
 	conn    *conn
 	stream  *execStream
+	frame   []byte // the request
 	staged  string // file with the input, which the program's start removes
 
 	watch    func(context.Context) // instead of supervise; nil unless the output is kept
@@ -101,7 +102,7 @@ func (a *Agent) launch(ctx context.Context, b *binding, c *Cmd, body wire.Execut
 	cn.release()
 	return &execution{
 		agent: a, binding: b, id: r.ExecutionID, bootID: r.BootID, name: c.name(), timeout: c.timeout(),
-		conn: cn, stream: newExecStream(cn, c, c.timeout()+observeAfter, c.timeout()+overdueAfter),
+		conn: cn, frame: frame, stream: newExecStream(cn, c),
 		done: make(chan struct{}),
 	}, nil
 }
@@ -112,7 +113,11 @@ func (a *Agent) reserve(ctx context.Context, b *binding, name string, body any) 
 	limit := a.config.ReserveTimeout
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no execution id was reserved within %v", limit))
 	defer cancel()
-	r, err := call(ctx, a, b, wire.OpReserve, body, smallReply, wire.ParseReservation)
+	var r wire.Reservation
+	err := a.call(ctx, b, wire.OpReserve, body, smallReply, func(payload []byte) (err error) {
+		r, err = wire.ParseReservation(payload)
+		return err
+	})
 	if err != nil {
 		return r, startFailure(name, boundError(ctx, err))
 	}
@@ -142,9 +147,21 @@ func (x *execution) supervise(ctx context.Context) {
 		return
 	}
 	ends := make(chan streamEnd, 1)
-	go func() { ends <- x.stream.read() }()
 	f := finding{name: x.name, addr: x.binding.addr(), timeout: x.timeout}
-	ended := x.wait(ctx, &f, ends)
+	ended := false
+	x.agent.uncrowd(ctx, func() error {
+		if ended && x.resend(ctx) != nil {
+			return nil
+		}
+		go func() { ends <- x.stream.read() }()
+		if ended = x.wait(ctx, &f, ends); ended && f.end.refused != nil {
+			return f.end.refused
+		}
+		return nil
+	})
+	if cause := context.Cause(ctx); ended && f.end.refused != nil && cause != nil {
+		f.why, f.cause = stopped, cause
+	}
 	if !ended {
 		ended = x.stop(ctx, &f, ends)
 	} else if f.end.meaning() == endUnknown {
@@ -164,6 +181,22 @@ func (x *execution) supervise(ctx context.Context) {
 		f.why, f.cause = stopped, cause
 	}
 	x.report(ctx, f)
+}
+
+// resend sends the request again, which the guest has not read.
+func (x *execution) resend(ctx context.Context) error {
+	cn, err := x.agent.open(ctx, x.binding, wire.OpExecute, streamFrame)
+	if err != nil {
+		return err
+	}
+	if err := cn.send(x.binding, wire.OpExecute, x.frame); err != nil {
+		cn.close()
+		return err
+	}
+	cn.release()
+	x.conn.close()
+	x.conn, x.stream = cn, x.stream.over(cn, x.timeout)
+	return nil
 }
 
 // wait waits for the first thing to happen and reports whether that was the end

@@ -51,7 +51,7 @@ func refusesBeforeStart(text string) bool {
 var beforeStart = []string{
 	wire.CodeUnauthorized, wire.CodeRetiring, wire.CodeUnknownOp, wire.CodeFrameTooLarge,
 	wire.CodeInvalidExecutionID, wire.CodeUnknownExecution, wire.CodeExecutionCancelled,
-	"too_many_unauthenticated_connections", "preauth_buffer_exhausted", wire.CodeQuiescing,
+	wire.CodeTooManyConnections, wire.CodePreauthBuffer, wire.CodeQuiescing,
 	wire.CodeMissingCommand, wire.CodeRetainCapacity, wire.CodeRetainNeedsID, "invalid_cwd", "invalid_timeout", "mkdir_failed",
 }
 

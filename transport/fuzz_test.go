@@ -50,7 +50,7 @@ func FuzzExecuteStream(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		const most = 10
 		var out, errs bytes.Buffer
-		s := newExecStream(receiving(data), &Cmd{Stdout: &out, Stderr: &errs, MaxOutput: most}, time.Hour, time.Hour)
+		s := newExecStream(receiving(data), &Cmd{Stdout: &out, Stderr: &errs, MaxOutput: most})
 		end := s.read()
 		if out.Len() > 3*most || errs.Len() > 3*most {
 			t.Errorf("%d and %d bytes of output, at most %d were allowed", out.Len(), errs.Len(), 3*most)

@@ -38,13 +38,15 @@ func (a *Agent) ReadFileTo(ctx context.Context, path string, w io.Writer) (int64
 			return err
 		}
 		if features.Has(wire.FeatureReadStream) {
-			n, _, err = a.readStream(ctx, b, path, 0, -1, w)
-			return err
+			return a.uncrowd(ctx, func() (err error) {
+				n, _, err = a.readStream(ctx, b, path, 0, -1, w)
+				return err
+			})
 		}
 		n, err = a.readWhole(ctx, b, path, w)
 		return err
 	})
-	return n, callerFirst(ctx, err)
+	return n, callerFirst(ctx, refusedError(wire.OpReadFileStream, err))
 }
 
 // ReadRange returns length bytes of the file from offset on, or less where it
@@ -69,12 +71,15 @@ func (a *Agent) ReadRange(ctx context.Context, path string, offset, length int64
 			}
 		}
 		var buf bytes.Buffer
-		_, size, err = a.readStream(ctx, b, path, offset, length, &buf)
+		err = a.uncrowd(ctx, func() (err error) {
+			_, size, err = a.readStream(ctx, b, path, offset, length, &buf)
+			return err
+		})
 		data = buf.Bytes()
 		return err
 	})
 	if err != nil {
-		return nil, 0, callerFirst(ctx, err)
+		return nil, 0, callerFirst(ctx, refusedError(wire.OpReadFileStream, err))
 	}
 	return data, size, nil
 }
@@ -150,32 +155,14 @@ func (a *Agent) readFile(ctx context.Context, b *binding, body wire.ReadBody, li
 
 // readStream reads the file, or length bytes of it, as a stream.
 func (a *Agent) readStream(ctx context.Context, b *binding, path string, offset, length int64, w io.Writer) (n, size int64, err error) {
-	const op = wire.OpReadFileStream
-	if err := checkPath(op, path); err != nil {
-		return 0, 0, err
-	}
-	body := wire.ReadBody{Path: path}
-	if offset > 0 || length >= 0 {
-		body.Offset = &offset
-	}
-	if length >= 0 {
-		body.Length = &length
-	}
-	frame, err := requestFrame(b, op, body)
-	if err != nil {
-		return 0, 0, err
-	}
-	c, err := a.open(ctx, b, op, streamFrame)
+	s := readState{path: path, offset: offset, length: length, limit: a.config.MaxFileBytes}
+	c, err := a.openFileStream(ctx, b, &s)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer c.close()
-	if err := c.send(b, op, frame); err != nil {
-		return 0, 0, err
-	}
-	s := readState{path: path, offset: offset, length: length, limit: a.config.MaxFileBytes}
 	for {
-		data, last, err := c.fileEvent(b, op, &s)
+		data, last, err := c.fileEvent(b, wire.OpReadFileStream, &s)
 		if err != nil {
 			return n, 0, err
 		}
@@ -189,6 +176,34 @@ func (a *Agent) readStream(ctx context.Context, b *binding, path string, offset,
 	}
 }
 
+// openFileStream sends the request for what s is about.
+func (a *Agent) openFileStream(ctx context.Context, b *binding, s *readState) (*conn, error) {
+	const op = wire.OpReadFileStream
+	if err := checkPath(op, s.path); err != nil {
+		return nil, err
+	}
+	body := wire.ReadBody{Path: s.path}
+	if s.offset > 0 || s.length >= 0 {
+		body.Offset = &s.offset
+	}
+	if s.length >= 0 {
+		body.Length = &s.length
+	}
+	frame, err := requestFrame(b, op, body)
+	if err != nil {
+		return nil, err
+	}
+	c, err := a.open(ctx, b, op, streamFrame)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.send(b, op, frame); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
 // fileEvent reads the next event of a file's stream.
 func (c *conn) fileEvent(b *binding, op string, s *readState) (data []byte, last bool, err error) {
 	payload, err := c.frames.Next()
@@ -198,7 +213,7 @@ func (c *conn) fileEvent(b *binding, op string, s *readState) (data []byte, last
 	event, err := wire.ParseReadEvent(payload)
 	if refusal, ok := errors.AsType[*wire.Refusal](err); ok {
 		err = b.refused(op, refusal)
-		if err == refusal {
+		if err == refusal && !crowded(err) {
 			err = newFileError(op, s.path, words(refusal))
 		}
 		return nil, false, err

@@ -100,7 +100,7 @@ func (a *Agent) refresh(ctx context.Context, f *flight, failed *binding) {
 	delete(a.ends, op)
 	end(nil)
 	if err == nil && endpoint != failed.Endpoint {
-		a.bound = &binding{Endpoint: endpoint}
+		a.bound = newBinding(endpoint, a.config.Restarted)
 	}
 	a.flight, f.err = nil, err
 	close(f.done)

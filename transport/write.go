@@ -237,5 +237,8 @@ func (a *Agent) discard(ctx context.Context, b *binding, temp string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTimeout)
 	defer cancel()
 	body := wire.WriteBody{Path: temp, Encoding: wire.EncodingBase64, Part: &wire.Part{Discard: true}}
-	call(ctx, a, b, wire.OpWriteFile, body, smallReply, wire.ParseWrite)
+	a.call(ctx, b, wire.OpWriteFile, body, smallReply, func(payload []byte) error {
+		_, err := wire.ParseWrite(payload)
+		return err
+	})
 }

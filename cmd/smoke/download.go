@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -25,9 +26,10 @@ func checkDestination(path string) error {
 	return nil
 }
 
-// replaceFile writes a file so that it is there whole or not at all: beside its
-// place first, then moved. A symbolic link is followed, as a shell would.
-func replaceFile(path string, data []byte) (err error) {
+// replaceFile has write write a file so that it is there whole or not at all:
+// beside its place first, then moved. A symbolic link is followed, as a shell
+// would.
+func replaceFile(path string, write func(io.Writer) error) (err error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
@@ -45,7 +47,7 @@ func replaceFile(path string, data []byte) (err error) {
 			os.Remove(temporary)
 		}
 	}()
-	if _, err := f.Write(data); err != nil {
+	if err := write(f); err != nil {
 		f.Close()
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -21,7 +22,7 @@ func TestReplaceFile(t *testing.T) {
 		if err := checkDestination(to); err != nil {
 			t.Errorf("checkDestination(%s): %v", to, err)
 		}
-		if err := replaceFile(to, []byte(to)); err != nil {
+		if err := replaceFile(to, writing(to)); err != nil {
 			t.Errorf("replaceFile(%s): %v", to, err)
 		}
 		if got, err := os.ReadFile(to); string(got) != to || err != nil {
@@ -57,7 +58,7 @@ func TestReplaceFileThatFailsLeavesNothing(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(path, "full"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := replaceFile(path, []byte("x")); err == nil {
+	if err := replaceFile(path, writing("x")); err == nil {
 		t.Fatal("a folder was replaced by a file")
 	}
 	if names := list(t, folder); len(names) != 1 || names[0] != "d" {
@@ -76,4 +77,12 @@ func list(t *testing.T, folder string) []string {
 		names = append(names, e.Name())
 	}
 	return names
+}
+
+// writing returns a function that writes the text.
+func writing(text string) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
+		return err
+	}
 }

@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -22,37 +22,73 @@ const guestUsage = `smoke guest -addr HOST:PORT [-token T | -token-file FILE] CO
       -i                      pass on standard input, which must come to its end before the program starts
       -dir DIR                working directory, inside the workspace
       -timeout DURATION       default 5m
+      -retain                 have the guest keep the last of the output; the id for attach goes to standard error
+  attach [-from OFFSET] ID    follow such a program, from an offset of its output on; interrupting it does not end it
   put LOCAL|- REMOTE          write a file of the guest
   get REMOTE LOCAL|-          read one; LOCAL appears whole or not at all
+  ls [-r] [DIR]               list a directory, the workspace by default; with -r all below it, too
+  tree put LOCAL REMOTE       copy a directory's files and directories into one of the guest
+  tree get REMOTE LOCAL       copy them from the guest; what is no regular file is left out and named
+  shell [flags] [-- CMD ARGS] a terminal, raw if standard input is one; the guest's shell by default
+      -session ID             as a session: it is started if it is not there, attached to if it is, and outlives this program
+      -dir DIR                working directory of what is started
+  sessions [read|kill ID]     list the guest's sessions, print what is kept of one's output, or kill one
+  forward [ADDRESS:]LOCAL:PORT
+                              pass on connections to LOCAL, default address 127.0.0.1, to PORT in the guest, until interrupted
 
 The token is the uid of the guest's pod. It may also be given in the environment as SMOKE_GUEST_TOKEN.
-Exit codes: 0 ok, 1 failed, 2 wrong flags. An exec exits as its program did, with 128+n if signal n ended it, 124 if it
-ran out of time, and 125 if it did not run or its end was never heard of.
+Exit codes: 0 ok, 1 failed, 2 wrong flags. exec, attach and shell exit as the program did, with 128+n if signal n ended it,
+124 if it ran out of time, and 125 if it did not run or its end was never heard of.
 `
 
 const tokenVariable = "SMOKE_GUEST_TOKEN"
 
-// Exit codes of an exec that are not the program's, as of timeout(1).
-const (
-	exitTimedOut = 124
-	exitNoResult = 125
-	exitSignal   = 128 // plus the signal's number
-)
-
 // guestDialBudget is short: whoever calls by hand knows the guest to be up.
 const guestDialBudget = 5 * time.Second
+
+// heartbeat is how soon a guest that is gone is noticed by what waits for one
+// that says nothing: after three times as long.
+const heartbeat = 5 * time.Second
 
 // guestOptions is what the flags of smoke guest ask for.
 type guestOptions struct {
 	host    string
 	port    int
 	token   transport.Secret
-	command string
+	command *guestVerb
 	args    []string
 
 	stdin   bool
+	retain  bool
 	dir     string
 	timeout time.Duration
+	from    int64
+	session string
+	deep    bool
+}
+
+// A guestVerb is a command of smoke guest.
+type guestVerb struct {
+	name        string
+	operands    string // in words
+	least, most int    // of them; most of -1 is any number
+	flags       []string
+	run         func(context.Context, *transport.Agent, guestOptions, streams) (int, error)
+}
+
+func guestVerbs() []guestVerb {
+	return []guestVerb{
+		{"health", "no arguments", 0, 0, nil, guestHealth},
+		{"exec", "a program and its arguments", 1, -1, []string{"i", "dir", "timeout", "retain"}, guestExec},
+		{"attach", "an ID", 1, 1, []string{"from"}, guestAttach},
+		{"put", "LOCAL and REMOTE", 2, 2, nil, guestPut},
+		{"get", "REMOTE and LOCAL", 2, 2, nil, guestGet},
+		{"ls", "at most one directory", 0, 1, []string{"r"}, guestList},
+		{"tree", "put LOCAL REMOTE or get REMOTE LOCAL", 3, 3, nil, guestTree},
+		{"shell", "a program and its arguments", 0, -1, []string{"session", "dir"}, guestShell},
+		{"sessions", "nothing, read ID or kill ID", 0, 2, nil, guestSessions},
+		{"forward", "[ADDRESS:]LOCAL:PORT", 1, 1, nil, guestForward},
+	}
 }
 
 func guestCommand(ctx context.Context, s streams, args []string) (int, error) {
@@ -60,20 +96,12 @@ func guestCommand(ctx context.Context, s streams, args []string) (int, error) {
 	if err != nil {
 		return exitFailed, err
 	}
-	agent, err := transport.New(transport.Config{Host: o.host, Port: o.port, Token: o.token, DialBudget: guestDialBudget})
+	agent, err := transport.New(transport.Config{Host: o.host, Port: o.port, Token: o.token, DialBudget: guestDialBudget, Heartbeat: heartbeat})
 	if err != nil {
 		return exitFailed, usagef("%v", err)
 	}
 	defer agent.Close()
-	switch o.command {
-	case "health":
-		return guestHealth(ctx, agent, s)
-	case "exec":
-		return guestExec(ctx, agent, o, s)
-	case "put":
-		return guestPut(ctx, agent, o, s)
-	}
-	return guestGet(ctx, agent, o, s)
+	return o.command.run(ctx, agent, o, s)
 }
 
 // parseGuest reads the flags before and after the command's name.
@@ -85,37 +113,48 @@ func parseGuest(args, environ []string) (guestOptions, error) {
 	fs.StringVar(&token, "token", "", "")
 	fs.StringVar(&tokenFile, "token-file", "", "")
 	fs.BoolVar(&o.stdin, "i", false, "")
+	fs.BoolVar(&o.retain, "retain", false, "")
 	fs.StringVar(&o.dir, "dir", "", "")
 	fs.DurationVar(&o.timeout, "timeout", 0, "")
+	fs.Int64Var(&o.from, "from", 0, "")
+	fs.StringVar(&o.session, "session", "", "")
+	fs.BoolVar(&o.deep, "r", false, "")
 	if err := parse(fs, args); err != nil {
 		return o, err
 	}
-	if fs.NArg() == 0 {
-		return o, usagef("no command: give health, exec, put or get")
+	verbs := guestVerbs()
+	var names []string
+	for i := range verbs {
+		names = append(names, verbs[i].name)
+		if verbs[i].name == fs.Arg(0) {
+			o.command = &verbs[i]
+		}
 	}
-	o.command = fs.Arg(0)
-	operands, known := map[string][2]int{"health": {0, 0}, "exec": {1, -1}, "put": {2, 2}, "get": {2, 2}}[o.command]
-	if !known {
-		return o, usagef("there is no command %q: give health, exec, put or get", o.command)
+	switch {
+	case fs.NArg() == 0:
+		return o, usagef("no command: give one of %s", strings.Join(names, ", "))
+	case o.command == nil:
+		return o, usagef("there is no command %q: give one of %s", fs.Arg(0), strings.Join(names, ", "))
 	}
 	if err := parse(fs, fs.Args()[1:]); err != nil {
 		return o, err
 	}
 	o.args = fs.Args()
-	if n := len(o.args); n < operands[0] || operands[1] >= 0 && n > operands[1] {
-		return o, usagef("%s takes %s, not %d arguments", o.command, map[string]string{
-			"health": "none", "exec": "a program and its arguments", "put": "LOCAL and REMOTE", "get": "REMOTE and LOCAL",
-		}[o.command], n)
+	if n := len(o.args); n < o.command.least || o.command.most >= 0 && n > o.command.most {
+		return o, usagef("%s takes %s; it was given %d", o.command.name, o.command.operands, n)
 	}
 	given := map[string]bool{}
 	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	for _, name := range []string{"i", "dir", "timeout"} {
-		if given[name] && o.command != "exec" {
-			return o, usagef("-%s goes with exec; leave it out", name)
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !slices.Contains([]string{"addr", "token", "token-file"}, name) && !slices.Contains(o.command.flags, name) {
+			return o, usagef("-%s does not go with %s; leave it out", name, o.command.name)
 		}
 	}
-	if o.timeout < 0 {
+	switch {
+	case o.timeout < 0:
 		return o, usagef("-timeout is %v, want a positive duration", o.timeout)
+	case o.from < 0:
+		return o, usagef("-from is %d, want an offset from 0 on", o.from)
 	}
 	var err error
 	if o.host, o.port, err = splitAddress(address); err != nil {
@@ -165,7 +204,7 @@ func guestToken(given map[string]bool, token, file string, environ []string) (tr
 	return "", nil
 }
 
-func guestHealth(ctx context.Context, agent *transport.Agent, s streams) (int, error) {
+func guestHealth(ctx context.Context, agent *transport.Agent, _ guestOptions, s streams) (int, error) {
 	h, err := agent.Health(ctx)
 	if err != nil {
 		return exitFailed, err
@@ -173,94 +212,6 @@ func guestHealth(ctx context.Context, agent *transport.Agent, s streams) (int, e
 	fmt.Fprintf(s.stdout, "ok: %t\nretiring: %t\nfeatures: %s\n", h.OK, h.Retiring, printable(strings.Join(h.Features, " ")))
 	if !h.OK || h.Retiring {
 		return exitFailed, nil
-	}
-	return exitOK, nil
-}
-
-// guestExec returns when the program has ended. Our own standard input is left
-// alone unless it is asked for: one that never ends would hold the program up.
-func guestExec(ctx context.Context, agent *transport.Agent, o guestOptions, s streams) (int, error) {
-	cmd := agent.Command(ctx, o.args[0], o.args[1:]...)
-	cmd.Stdout, cmd.Stderr = s.stdout, s.stderr
-	cmd.Dir, cmd.Timeout = o.dir, o.timeout
-	if o.stdin {
-		cmd.Stdin = heed(ctx, s.stdin)
-	}
-	err := cmd.Run()
-	exit, ran := errors.AsType[*transport.ExitError](err)
-	if !ran {
-		if err != nil {
-			return exitNoResult, err
-		}
-		return exitOK, nil
-	}
-	code := exitCode(exit.Result)
-	if exit.TimedOut || exit.Signal != "" {
-		fmt.Fprintf(s.stderr, "smoke: %v\n", err)
-	}
-	return code, nil
-}
-
-// exitCode is what a shell would show for the end of a program.
-func exitCode(r transport.Result) int {
-	switch {
-	case r.TimedOut:
-		return exitTimedOut
-	case r.Signal != "":
-		if n := slices.Index(linuxSignals, strings.TrimPrefix(r.Signal, "SIG")); n >= 0 {
-			return exitSignal + n + 1
-		}
-		return exitNoResult
-	case r.ExitCode < 0 || r.ExitCode > 255:
-		return exitNoResult
-	}
-	return r.ExitCode
-}
-
-// linuxSignals are the names of the guest's signals from number 1 on. This
-// program may run on another system.
-var linuxSignals = []string{
-	"HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM", "TERM", "STKFLT",
-	"CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
-}
-
-func guestPut(ctx context.Context, agent *transport.Agent, o guestOptions, s streams) (int, error) {
-	local, remote := o.args[0], o.args[1]
-	r := heed(ctx, s.stdin)
-	if local != "-" {
-		f, err := os.Open(local)
-		if err != nil {
-			return exitFailed, err
-		}
-		defer f.Close()
-		r = f
-	}
-	n, err := agent.WriteFile(ctx, remote, r)
-	if err != nil {
-		return exitFailed, err
-	}
-	fmt.Fprintf(s.stderr, "smoke: wrote %d bytes to %s\n", n, printable(remote))
-	return exitOK, nil
-}
-
-func guestGet(ctx context.Context, agent *transport.Agent, o guestOptions, s streams) (int, error) {
-	remote, local := o.args[0], o.args[1]
-	if local != "-" {
-		if err := checkDestination(local); err != nil {
-			return exitFailed, err
-		}
-	}
-	data, err := agent.ReadFile(ctx, remote)
-	if err != nil {
-		return exitFailed, err
-	}
-	if local == "-" {
-		_, err = s.stdout.Write(data)
-	} else {
-		err = replaceFile(local, data)
-	}
-	if err != nil {
-		return exitFailed, err
 	}
 	return exitOK, nil
 }

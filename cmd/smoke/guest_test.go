@@ -194,7 +194,7 @@ func TestGuestRefuses(t *testing.T) {
 		code     int
 		words    string // separated by |
 	}{
-		{"no command", "-addr a:1", exitUsage, "health, exec, put or get"},
+		{"no command", "-addr a:1", exitUsage, "health, exec, attach, put, get"},
 		{"an unknown command", "-addr a:1 reboot", exitUsage, `"reboot"`},
 		{"no address", "health", exitUsage, "-addr HOST:PORT is missing|1024"},
 		{"an address without a port", "-addr a health", exitUsage, `-addr "a"`},
@@ -202,8 +202,12 @@ func TestGuestRefuses(t *testing.T) {
 		{"a token file that is not there", "-addr a:1 -token-file /nowhere/t health", exitFailed, "/nowhere/t"},
 		{"exec without a program", "-addr a:1 exec --", exitUsage, "a program"},
 		{"put without a place", "-addr a:1 put x", exitUsage, "LOCAL and REMOTE"},
-		{"health with an argument", "-addr a:1 health x", exitUsage, "none"},
-		{"a flag of exec elsewhere", "-addr a:1 get -i a b", exitUsage, "-i goes with exec"},
+		{"health with an argument", "-addr a:1 health x", exitUsage, "takes no arguments"},
+		{"a forward that names no port", "-addr a:1 forward 8080", exitUsage, "LOCAL:PORT"},
+		{"a forward to a port that is none", "-addr a:1 forward 8080:70000", exitUsage, "LOCAL:PORT"},
+		{"an offset that is none", "-addr a:1 attach -from -1 x", exitUsage, "-from"},
+		{"half of what a session is killed by", "-addr a:1 sessions kill", exitUsage, "kill ID"},
+		{"a flag of exec elsewhere", "-addr a:1 get -i a b", exitUsage, "-i does not go with get"},
 		{"a time that is none", "-addr a:1 exec -timeout -1s -- true", exitUsage, "-timeout"},
 		{"an unknown flag", "-addr a:1 -tty exec -- sh", exitUsage, "-tty"},
 	} {

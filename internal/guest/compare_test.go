@@ -3,8 +3,11 @@
 package guest_test
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -13,31 +16,81 @@ import (
 
 // ours are the operations that this guest has. Requests for others are
 // answered as an unknown op is, once it is clear that they are answered at all.
-var ours = []string{wire.OpHealth, wire.OpReserve, wire.OpExecute, wire.OpCancel, wire.OpReadFile, wire.OpReadFileStream, wire.OpWriteFile}
+var ours = []string{wire.OpHealth, wire.OpReserve, wire.OpExecute, wire.OpCancel, wire.OpReadFile, wire.OpReadFileStream, wire.OpWriteFile,
+	wire.OpAttachExecution, wire.OpConnect, wire.OpTerminal,
+	wire.OpAttachSession, wire.OpStartDetached, wire.OpListSessions, wire.OpKillSession}
 
 // An answer is what came on a line: the output of a program put together, as
 // its pieces are cut by chance, and all other frames.
 type answer struct {
+	op     string
+	beats  int // heartbeats
 	text   map[string]string
-	frames []string // "" is the terminator
+	span   map[string][2]int64 // by kind: the first offset and the last that follows
+	frames []string            // "" is the terminator
 }
 
 func (a *answer) add(payload string) {
-	var delta wire.Delta
-	if strings.HasPrefix(payload, `{"type":"std`) && json.Unmarshal([]byte(payload), &delta) == nil && (delta.Type == wire.TypeStdout || delta.Type == wire.TypeStderr) {
+	if payload == `{"type":"heartbeat"}` {
+		a.beats++
+		return
+	}
+	if kind, data, span, ok := output(a.op, payload); ok {
 		if a.text == nil {
-			a.text = map[string]string{}
+			a.text, a.span = map[string]string{}, map[string][2]int64{}
 		}
-		a.text[delta.Type] += delta.Data
+		a.text[kind] += data
+		widen(a.span, kind, span)
 		return
 	}
 	a.frames = append(a.frames, payload)
+}
+
+// output takes apart a frame that holds output of a program, and reports whether
+// it does. The span is {0, -1} where offsets are not told.
+func output(op, payload string) (kind, data string, span [2]int64, ok bool) {
+	var f struct {
+		Type, Data, Stream string
+		Offset, NextOffset *int64
+	}
+	switch {
+	case strings.HasPrefix(payload, `{"type":"std`):
+	case (op == wire.OpConnect || op == wire.OpTerminal || op == wire.OpAttachSession) && strings.HasPrefix(payload, `{"type":"data"`):
+	default:
+		return "", "", span, false
+	}
+	if json.Unmarshal([]byte(payload), &f) != nil {
+		return "", "", span, false
+	}
+	if op == wire.OpConnect {
+		data, _ := base64.StdEncoding.DecodeString(f.Data)
+		latin1 := make([]rune, len(data))
+		for i, b := range data {
+			latin1[i] = rune(b)
+		}
+		return wire.TypeData, string(latin1), [2]int64{0, -1}, true
+	}
+	span = [2]int64{0, -1}
+	if f.Offset != nil && f.NextOffset != nil {
+		span = [2]int64{*f.Offset, *f.NextOffset}
+	}
+	return f.Type + f.Stream, f.Data, span, f.Type == wire.TypeStdout || f.Type == wire.TypeStderr || f.Type == wire.TypeData
+}
+
+// widen takes a piece's offsets into those of all pieces of its kind.
+func widen(spans map[string][2]int64, kind string, span [2]int64) {
+	if all, ok := spans[kind]; ok {
+		span[0] = all[0]
+	}
+	spans[kind] = span
 }
 
 // expectation is the recorded answer in the same form. Pieces of text and frames
 // that the recording leaves out stay open.
 type expectation struct {
 	text   map[string]string
+	span   map[string][2]int64
+	beats  bool
 	frames []string
 }
 
@@ -48,24 +101,36 @@ const slow = 20000
 // came.
 const remark = "Terminated\n"
 
+// features are those of the reference guest that this one has.
+var features = []string{wire.FeatureWriteParts, wire.FeatureAttach, wire.FeatureHeartbeat, wire.FeatureReadStream, wire.FeatureSessions, wire.FeatureBootID}
+
+var tty = regexp.MustCompile(`/dev/pts/\d+`)
+
 const anyData = "any data frame"
 
 func expect(l *recordedLine) *expectation {
-	e := &expectation{text: map[string]string{}}
+	e := &expectation{text: map[string]string{}, span: map[string][2]int64{}}
+	elided := map[string]bool{}
+	kinds := []string{wire.TypeStdout, wire.TypeStderr}
+	if op := l.op(); op == wire.OpTerminal || op == wire.OpAttachSession {
+		kinds = append(kinds, wire.TypeData)
+	}
 	const delta = len(`{"type":"stdout_delta","data":""}`)
 	for _, s := range l.Received {
 		switch {
-		case s.Elided > 0 && s.OfType == wire.TypeData:
+		case s.OfType == wire.TypeHeartbeat || compact(s.Frame) == `{"type":"heartbeat"}`:
+			e.beats = true
+		case s.Elided > 0 && !slices.Contains(kinds, s.OfType):
 			e.frames = append(e.frames, slices.Repeat([]string{anyData}, s.Elided)...)
 		case s.Elided > 0:
+			elided[s.OfType] = true
 			e.text[s.OfType] += fmt.Sprintf("…[%d more characters]…", s.PayloadBytes-s.Elided*delta)
 		case s.Terminator:
 			e.frames = append(e.frames, "")
 		default:
-			var d wire.Delta
-			json.Unmarshal(s.Frame, &d)
-			if d.Type == wire.TypeStdout || d.Type == wire.TypeStderr {
-				e.text[d.Type] += d.Data
+			if kind, data, span, ok := output(l.op(), compact(s.Frame)); ok {
+				e.text[kind] += data
+				widen(e.span, kind, span)
 			} else {
 				e.frames = append(e.frames, string(s.Frame))
 			}
@@ -73,6 +138,11 @@ func expect(l *recordedLine) *expectation {
 	}
 	for kind, text := range e.text {
 		e.text[kind] = joinShortened(text)
+		if span, ok := e.span[kind]; ok && span[1] > 0 && elided[kind] { // of one byte a character
+			e.text[kind] = shortened.ReplaceAllStringFunc(e.text[kind], func(mark string) string {
+				return fmt.Sprintf("…[%d more characters]…", int(span[1]-span[0])-len(e.text[kind])+len(mark))
+			})
+		}
 	}
 	return e
 }
@@ -102,10 +172,21 @@ func (b *binding) compare(r *recording, l *recordedLine, got *answer, now int64)
 		want = &expectation{frames: []string{`{"ok":false,"error":"unknown_op: ` + op + `"}`}}
 	}
 	var diffs []string
-	for _, kind := range []string{wire.TypeStdout, wire.TypeStderr} {
-		if err := b.match(strings.ReplaceAll(want.text[kind], remark, ""), strings.ReplaceAll(got.text[kind], remark, "")); err != nil {
+	for _, kind := range []string{wire.TypeStdout, wire.TypeStderr, wire.TypeData, wire.TypeData + wire.StreamStdout, wire.TypeData + wire.StreamStderr} {
+		wanted, have := strings.ReplaceAll(want.text[kind], remark, ""), strings.ReplaceAll(got.text[kind], remark, "")
+		wanted, have = tty.ReplaceAllString(wanted, "/dev/pts/"), tty.ReplaceAllString(have, "/dev/pts/")
+		if l.End.By == "local" && strings.HasPrefix(have, wanted) { // the host has left before the rest
+			have = wanted
+		}
+		if err := b.match(wanted, have); err != nil {
 			diffs = append(diffs, kind+": "+err.Error())
 		}
+		if wanted+have != "" && want.span[kind] != got.span[kind] {
+			diffs = append(diffs, fmt.Sprintf("%s: offsets %v, want %v", kind, got.span[kind], want.span[kind]))
+		}
+	}
+	if want.beats != (got.beats > 0) {
+		diffs = append(diffs, fmt.Sprintf("%d heartbeats, want some: %v", got.beats, want.beats))
 	}
 	frames := got.frames
 	if l.End.By == "local" { // the host has left, sooner or later
@@ -158,7 +239,11 @@ func (b *binding) object(r *recording, want, got json.RawMessage, now int64) (di
 	if keys(wanted) != keys(have) {
 		return []string{fmt.Sprintf("keys %s of %.300s, want %s of %.300s", keys(have), got, keys(wanted), want)}
 	}
+	ready := strings.HasPrefix(string(got), `{"type":"ready"`)
 	for i, w := range wanted {
+		if ready && w.key == "nextOffset" {
+			continue // it depends on what is there already
+		}
 		if d := b.value(r, w.key, w.value, have[i].value, now); d != "" {
 			diffs = append(diffs, w.key+": "+d)
 		}
@@ -186,7 +271,7 @@ func (b *binding) value(r *recording, key string, want, got json.RawMessage, now
 		json.Unmarshal(want, &all)
 		json.Unmarshal(got, &have)
 		all = slices.DeleteFunc(all, func(f string) bool {
-			return f != wire.FeatureWriteParts && f != wire.FeatureReadStream && f != wire.FeatureBootID
+			return !slices.Contains(features, f)
 		})
 		if all = append(all, wire.FeatureSafeStdin); !slices.Equal(all, have) {
 			return fmt.Sprintf("%q, want %q", have, all)
@@ -200,6 +285,36 @@ func (b *binding) value(r *recording, key string, want, got json.RawMessage, now
 	case "leaseExpiresAt":
 		if d := (g.(float64) - float64(now)) - (w.(float64) - float64(r.Started)); d < -3000 || d > slow {
 			return fmt.Sprintf("off by %v ms", d)
+		}
+		return ""
+	case "startedAt", "lastInputAt", "lastOutputAt":
+		if ms, _ := g.(float64); ms < float64(now)-slow || ms > float64(now)+10*slow {
+			return fmt.Sprintf("%v is not about now", g)
+		}
+		return ""
+	case "pid":
+		if pid, _ := g.(float64); pid < 2 {
+			return fmt.Sprintf("%s is no process", got)
+		}
+		return ""
+	case "sessions":
+		var all, have []json.RawMessage
+		json.Unmarshal(want, &all)
+		json.Unmarshal(got, &have)
+		if len(all) != len(have) {
+			return fmt.Sprintf("%d of them, want %d", len(have), len(all))
+		}
+		var diffs []string
+		for i := range all {
+			diffs = append(diffs, b.object(r, all[i], have[i], now)...)
+		}
+		return strings.Join(diffs, "; ")
+	case "args":
+		var all, have []string
+		json.Unmarshal(want, &all)
+		json.Unmarshal(got, &have)
+		if !slices.Equal(all, have) {
+			return fmt.Sprintf("%q, want %q", have, all)
 		}
 		return ""
 	case "message":
@@ -224,4 +339,12 @@ func (b *binding) value(r *recording, key string, want, got json.RawMessage, now
 		return fmt.Sprintf("%s, want %s", got, want)
 	}
 	return ""
+}
+
+func compact(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return string(raw)
+	}
+	return b.String()
 }

@@ -1,8 +1,10 @@
 package guest
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,13 +41,24 @@ type Config struct {
 	// first. False: programs have what this process has.
 	Confine bool
 
+	// DialContext connects to the ports that tcp-connect names, which are always
+	// those of 127.0.0.1 and ::1. nil: as they are on this machine.
+	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
+
 	// Log receives what an operator should know. nil: nothing is logged.
 	Log *slog.Logger
 
-	MaxTimeout     time.Duration // longest timeoutMs of execute; 0 = 30 min
-	ReservationTTL time.Duration // life of a reservation that is not used; 0 = 30 s
-	RecordTTL      time.Duration // how long the end of an execution is remembered; 0 = 60 s
-	MaxExecutions  int           // reservations, running and remembered executions; 0 = 1,024
+	MaxTimeout         time.Duration // longest timeoutMs of execute; 0 = 30 min
+	ReservationTTL     time.Duration // life of a reservation that is not used; 0 = 30 s
+	RecordTTL          time.Duration // how long the end of an execution is remembered; 0 = 60 s
+	RetainedTTL        time.Duration // the same of one whose output is kept; 0 = 10 min
+	RetainedBytes      int           // output that is kept of each; 0 = 1 MiB
+	SessionTTL         time.Duration // how long the end of a session is remembered; 0 = 10 min
+	SessionBytes       int           // output that is kept of each; 0 = 1 MiB
+	MaxSessions        int           // sessions, running and remembered; 0 = 16
+	SessionKillTimeout time.Duration // how long kill-session waits for the end; 0 = 5 s
+	MaxRetained        int           // executions whose output is kept; 0 = 32
+	MaxExecutions      int           // reservations, running and remembered executions; 0 = 1,024
 
 	CancelGrace      time.Duration // from SIGTERM to SIGKILL; 0 = 250 ms, negative = none
 	CancelTimeout    time.Duration // within which a cancel must be confirmed; 0 = 5 s
@@ -86,6 +99,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Environ == nil {
 		c.Environ = os.Environ()
 	}
+	if c.DialContext == nil {
+		c.DialContext = (&net.Dialer{}).DialContext
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -98,6 +114,13 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.MaxTimeout, 30*time.Minute)
 	orDefault(&c.ReservationTTL, 30*time.Second)
 	orDefault(&c.RecordTTL, time.Minute)
+	orDefault(&c.RetainedTTL, 10*time.Minute)
+	orDefault(&c.RetainedBytes, 1<<20)
+	orDefault(&c.SessionTTL, 10*time.Minute)
+	orDefault(&c.SessionBytes, 1<<20)
+	orDefault(&c.MaxSessions, 16)
+	orDefault(&c.SessionKillTimeout, 5*time.Second)
+	orDefault(&c.MaxRetained, 32)
 	orDefault(&c.MaxExecutions, 1024)
 	orDefault(&c.CancelGrace, 250*time.Millisecond)
 	c.CancelGrace = max(c.CancelGrace, 0)
@@ -118,7 +141,8 @@ func (c Config) withDefaults() (Config, error) {
 		value int64
 	}{
 		{"MaxTimeout", int64(c.MaxTimeout)}, {"ReservationTTL", int64(c.ReservationTTL)},
-		{"RecordTTL", int64(c.RecordTTL)}, {"CancelTimeout", int64(c.CancelTimeout)},
+		{"RecordTTL", int64(c.RecordTTL)}, {"RetainedTTL", int64(c.RetainedTTL)},
+		{"SessionTTL", int64(c.SessionTTL)}, {"SessionKillTimeout", int64(c.SessionKillTimeout)}, {"CancelTimeout", int64(c.CancelTimeout)},
 		{"QuiesceGrace", int64(c.QuiesceGrace)}, {"ShutdownDeadline", int64(c.ShutdownDeadline)},
 		{"PreauthIdle", int64(c.PreauthIdle)}, {"PreauthDeadline", int64(c.PreauthDeadline)},
 		{"RefusalGrace", int64(c.RefusalGrace)},
@@ -131,6 +155,8 @@ func (c Config) withDefaults() (Config, error) {
 		name  string
 		value int
 	}{
+		{"RetainedBytes", c.RetainedBytes}, {"MaxRetained", c.MaxRetained},
+		{"SessionBytes", c.SessionBytes}, {"MaxSessions", c.MaxSessions},
 		{"MaxExecutions", c.MaxExecutions}, {"MaxFrameBytes", c.MaxFrameBytes},
 		{"MaxFirstFrameBytes", c.MaxFirstFrameBytes}, {"MaxPreauth", c.MaxPreauth},
 		{"MaxPreauthBytes", c.MaxPreauthBytes}, {"ReadRangeBytes", c.ReadRangeBytes},

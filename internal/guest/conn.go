@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sandlot-go/sandlot/transport/wire"
@@ -29,6 +30,10 @@ const (
 	// is not worth more memory than that.
 	laterFrame = 64 << 10
 
+	// streamFrame is the largest frame on a stream that goes both ways: what
+	// carries the most that one may, in base64.
+	streamFrame = 16 << 20
+
 	keepAlive = 15 * time.Second
 )
 
@@ -44,6 +49,9 @@ type conn struct {
 
 	admitted bool // authenticated; the reading goroutine's own
 	held     int  // bytes received before that; guarded by preauth.mu
+
+	heard atomic.Int64 // when a byte came last, since born
+	deaf  atomic.Bool  // what came has nowhere to go at the moment, and nothing is read
 
 	writing chan struct{} // holds a token while a frame is being written
 	torn    bool          // a frame was begun and not ended; guarded by writing
@@ -70,7 +78,11 @@ func newConn(s *Server, raw net.Conn) *conn {
 // have not authenticated.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.admitted {
-		return c.raw.Read(p)
+		n, err := c.raw.Read(p)
+		if n > 0 {
+			c.hearsNow()
+		}
+		return n, err
 	}
 	config := &c.server.config
 	deadline := time.Now().Add(config.PreauthIdle)
@@ -138,37 +150,47 @@ func (c *conn) serve() {
 	}
 	c.server.preauth.release(c)
 	c.frames.SetLimit(laterFrame)
-	done := c.server.begin()
+	if call.hears {
+		c.frames.SetLimit(min(streamFrame, c.server.config.MaxFrameBytes))
+	}
+	done := c.server.begin(call.open)
 	go func() {
 		defer c.server.end(done)
 		call.answer()
 	}()
-	c.ignore(call.operation.stream)
+	c.follow(call)
 	<-done
 }
 
-// ignore reads what the peer sends after its request, to see it go. It returns
-// when nothing more is to be read.
-func (c *conn) ignore(stream bool) {
+// follow reads what the peer sends after its request, if only to see it go. It
+// returns when nothing more is to be read.
+func (c *conn) follow(call *call) {
 	limit, name := c.server.config.MaxFrameBytes, variableMaxFrame
 	if !c.admitted {
 		limit, name = c.server.config.MaxFirstFrameBytes, variableMaxFirstFrame
 	}
 	var err error
 	for err == nil {
-		_, err = c.frames.Next()
+		var payload []byte
+		payload, err = c.frames.Next()
 		c.server.preauth.release(c)
+		if err == nil && call.hears {
+			call.hear(payload)
+		}
 	}
 	large, ok := errors.AsType[*wire.TooLargeError](err)
-	if ok && large.Announced <= int64(limit) {
+	if ok && !call.hears && large.Announced <= int64(limit) {
 		io.Copy(io.Discard, c.raw)
 		ok = false
 	}
 	switch {
-	case !stream:
+	case !call.stream:
 		// The one reply is still sent: a peer that has closed its write side
 		// may be waiting for it.
 	case ok:
+		if call.hears && large.Announced <= int64(limit) {
+			limit = streamFrame
+		}
 		c.refuse(tooLarge(large.Announced, limit, name))
 	default:
 		c.destroy()
@@ -227,6 +249,20 @@ func (c *conn) refuse(why error) {
 // write sends bytes of the answer. The peer may be slow, but not for ever.
 func (c *conn) write(b []byte) error {
 	c.writing <- struct{}{}
+	return c.writeHeld(b)
+}
+
+// writeUnlessBusy is write, unless something else is being written.
+func (c *conn) writeUnlessBusy(b []byte) {
+	select {
+	case c.writing <- struct{}{}:
+		c.writeHeld(b)
+	default:
+	}
+}
+
+// writeHeld is write for who has put the token into writing.
+func (c *conn) writeHeld(b []byte) error {
 	defer func() {
 		c.torn = len(b) > 0
 		<-c.writing

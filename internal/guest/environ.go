@@ -20,6 +20,7 @@ const (
 	variableMaxFirstFrame = "NAMZU_AGENT_MAX_PREAUTH_FRAME_BYTES"
 	variablePreauthCount  = "NAMZU_AGENT_MAX_PREAUTH_CONNECTIONS"
 	variablePreauthBytes  = "NAMZU_AGENT_MAX_PREAUTH_BUFFER_BYTES"
+	variableMaxRetained   = "NAMZU_AGENT_MAX_RETAINED_OUTPUT_LOGS"
 	variableReadRange     = "NAMZU_AGENT_READ_FILE_RANGE_BYTES"
 )
 
@@ -66,13 +67,13 @@ var settings = []setting{
 	{"NAMZU_AGENT_REFUSAL_FLUSH_GRACE_MS", 1, millis(func(c *Config) *time.Duration { return &c.RefusalGrace })},
 	{variableReadRange, 1, count(func(c *Config) *int { return &c.ReadRangeBytes })},
 	{"NAMZU_AGENT_READ_FILE_STREAM_CHUNK_BYTES", 1, count(func(c *Config) *int { return &c.ReadChunkBytes })},
-	{"NAMZU_AGENT_EXECUTION_RETAINED_TTL_MS", 1, nil},
-	{"NAMZU_AGENT_EXECUTION_LOG_BYTES", 1, nil},
-	{"NAMZU_AGENT_MAX_RETAINED_OUTPUT_LOGS", 1, nil},
-	{"NAMZU_AGENT_MAX_SESSIONS", 1, nil},
-	{"NAMZU_AGENT_SESSION_LOG_BYTES", 1, nil},
-	{"NAMZU_AGENT_SESSION_TERMINAL_TTL_MS", 1, nil},
-	{"NAMZU_AGENT_SESSION_KILL_CONFIRM_TIMEOUT_MS", 1, nil},
+	{"NAMZU_AGENT_EXECUTION_RETAINED_TTL_MS", 1, millis(func(c *Config) *time.Duration { return &c.RetainedTTL })},
+	{"NAMZU_AGENT_EXECUTION_LOG_BYTES", 1, count(func(c *Config) *int { return &c.RetainedBytes })},
+	{variableMaxRetained, 1, count(func(c *Config) *int { return &c.MaxRetained })},
+	{"NAMZU_AGENT_MAX_SESSIONS", 1, count(func(c *Config) *int { return &c.MaxSessions })},
+	{"NAMZU_AGENT_SESSION_LOG_BYTES", 1, count(func(c *Config) *int { return &c.SessionBytes })},
+	{"NAMZU_AGENT_SESSION_TERMINAL_TTL_MS", 1, millis(func(c *Config) *time.Duration { return &c.SessionTTL })},
+	{"NAMZU_AGENT_SESSION_KILL_CONFIRM_TIMEOUT_MS", 1, millis(func(c *Config) *time.Duration { return &c.SessionKillTimeout })},
 	{"NAMZU_AGENT_QUIESCE_DEADLINE_MS", 1, nil},
 	{"NAMZU_AGENT_QUIESCE_MAX_ROUNDS", 1, nil},
 	{"NAMZU_AGENT_QUIESCE_SETTLE_MS", 1, nil},

@@ -20,6 +20,7 @@ type order struct {
 	spec    spec
 	timeout time.Duration
 	most    int64 // bytes of each stream
+	retain  bool  // the output is kept
 }
 
 // order checks an execute request.
@@ -34,6 +35,9 @@ func (c *call) order() (*order, error) {
 		if !wire.ValidExecutionID(o.id) {
 			return nil, refusal(wire.CodeInvalidExecutionID)
 		}
+	}
+	if o.retain = c.body["retainOutput"] == true; o.retain && o.id == "" {
+		return nil, refusal(wire.CodeRetainNeedsID)
 	}
 	var err error
 	if o.spec.dir, err = c.server.jail.workdir(c.body["cwd"]); err != nil {
@@ -68,7 +72,7 @@ func (s *Server) execute(c *call) {
 		return
 	}
 	c.body = nil // it can be large, and the program can run for long
-	e, err := s.executions.claim(o.id, asked)
+	e, err := s.executions.claim(o.id, asked, o.retain)
 	if err != nil {
 		c.fail(err)
 		return

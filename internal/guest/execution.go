@@ -33,6 +33,7 @@ type execution struct {
 	launched chan struct{} // closed when it runs or could not be started
 	settled  chan struct{} // closed when the state will not change any more
 	outbox   *outbox
+	log      *ring    // of the output that is kept; nil unless it is
 	program  *program // valid when launched; nil if it could not be started
 
 	// Guarded by executions.mu:
@@ -50,6 +51,10 @@ type execution struct {
 func (e *execution) settleLocked(outcome string, result *wire.Result) {
 	e.state, e.outcome, e.result = wire.StateTerminal, outcome, result
 	e.expires = time.Now().Add(e.server.config.RecordTTL)
+	if e.log != nil {
+		e.expires = time.Now().Add(e.server.config.RetainedTTL)
+		e.log.close(false)
+	}
 	if e.settled != nil {
 		close(e.settled)
 	}
@@ -61,8 +66,8 @@ func (e *execution) run(p *program, stdin *string, timeout time.Duration, most i
 	programs := &e.server.programs
 	var truncated [2]bool
 	var pumps sync.WaitGroup
-	pumps.Go(func() { truncated[0] = e.pump(p.stdout, wire.TypeStdout, most) })
-	pumps.Go(func() { truncated[1] = e.pump(p.stderr, wire.TypeStderr, most) })
+	pumps.Go(func() { truncated[0] = e.pump(p.stdout, stdout, most) })
+	pumps.Go(func() { truncated[1] = e.pump(p.stderr, stderr, most) })
 	programs.Go(func() { pumps.Wait(); close(p.pumped) })
 	programs.Go(p.wait)
 	if stdin != nil {
@@ -81,7 +86,7 @@ func (e *execution) run(p *program, stdin *string, timeout time.Duration, most i
 
 // pump makes frames of an output until its end, and reports whether what
 // exceeds most bytes was thrown away.
-func (e *execution) pump(from *os.File, kind string, most int64) (truncated bool) {
+func (e *execution) pump(from *os.File, output int, most int64) (truncated bool) {
 	buf := make([]byte, readSize)
 	for {
 		n, err := from.Read(buf)
@@ -89,13 +94,37 @@ func (e *execution) pump(from *os.File, kind string, most int64) (truncated bool
 		most -= keep
 		truncated = truncated || keep < int64(n)
 		if keep > 0 {
-			// Text of a string cannot fail to marshal.
-			frame, _ := frameOf(&wire.Delta{Type: kind, Data: decodeText(buf[:keep])})
-			e.outbox.put(frame)
+			e.say(output, buf[:keep])
 		}
 		if err != nil {
 			return truncated
 		}
+	}
+}
+
+// say makes a frame of output, and keeps it before if it is to be kept. Text of
+// a string cannot fail to marshal.
+func (e *execution) say(output int, data []byte) {
+	if e.log != nil {
+		e.log.add(output, data, func(p piece) {
+			frame, _ := frameOf(p.delta())
+			e.outbox.put(frame)
+		})
+		return
+	}
+	kind := wire.TypeStdout
+	if output == stderr {
+		kind = wire.TypeStderr
+	}
+	frame, _ := frameOf(&wire.Delta{Type: kind, Data: decodeText(data)})
+	e.outbox.put(frame)
+}
+
+// hurry keeps the program's last output from waiting for anybody.
+func (e *execution) hurry() {
+	e.outbox.hurry()
+	if e.log != nil {
+		e.log.hurry()
 	}
 }
 
@@ -113,7 +142,7 @@ func (e *execution) supervise(timeout time.Duration) {
 			pumped = nil
 		case <-timer.C:
 			if reaped == nil && e.program.group.watch()() {
-				e.outbox.hurry() // all that is left is a peer that does not read
+				e.hurry() // all that is left is a peer that does not read
 				e.program.hangUpIfHeld()
 			} else {
 				e.terminate(causeTimeout, e.server.config.CancelGrace)
@@ -196,6 +225,9 @@ func (e *execution) ending() *termination {
 func (e *execution) fence(reason string) {
 	e.server.retire(reason)
 	e.outbox.destroy()
+	if e.log != nil {
+		e.log.close(true)
+	}
 	t := &e.server.executions
 	t.mu.Lock()
 	defer t.mu.Unlock()

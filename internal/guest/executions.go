@@ -58,6 +58,10 @@ func (t *executions) reserve(id string) (*wire.Reservation, error) {
 		if !e.expires.IsZero() {
 			reply.LeaseExpiresAt = e.expires.UnixMilli()
 		}
+		if e.log != nil {
+			_, end := e.log.span()
+			reply.RetainedOutput, reply.OutputOffset = true, &end
+		}
 		return reply, nil
 	}
 	if !t.makeRoomLocked() {
@@ -86,7 +90,7 @@ func (t *executions) makeRoomLocked() bool {
 			ended = append(ended, e)
 		}
 	}
-	slices.SortFunc(ended, func(a, b *execution) int { return cmp.Or(a.expires.Compare(b.expires), cmp.Compare(a.id, b.id)) })
+	slices.SortFunc(ended, soonest)
 	for _, e := range ended {
 		if len(t.records) < t.server.config.MaxExecutions {
 			break
@@ -96,9 +100,38 @@ func (t *executions) makeRoomLocked() bool {
 	return len(t.records) < t.server.config.MaxExecutions
 }
 
+func soonest(a, b *execution) int {
+	return cmp.Or(a.expires.Compare(b.expires), cmp.Compare(a.id, b.id))
+}
+
+// makeLogRoomLocked empties the logs of ended executions, that which would be
+// forgotten soonest first, and reports whether there is room for one more then.
+func (t *executions) makeLogRoomLocked() bool {
+	held := 0
+	var ended []*execution
+	for _, e := range t.records {
+		if e.log == nil || e.log.isEmptied() {
+			continue
+		}
+		held++
+		if e.state == wire.StateTerminal {
+			ended = append(ended, e)
+		}
+	}
+	slices.SortFunc(ended, soonest)
+	for _, e := range ended {
+		if held < t.server.config.MaxRetained {
+			break
+		}
+		e.log.empty()
+		held--
+	}
+	return held < t.server.config.MaxRetained
+}
+
 // claim takes a reservation for an execution that was asked for at that time.
-// An execution without an id is in no table.
-func (t *executions) claim(id string, asked time.Time) (*execution, error) {
+// An execution without an id is in no table. Retain: its output is kept.
+func (t *executions) claim(id string, asked time.Time, retain bool) (*execution, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := &execution{server: t.server}
@@ -110,6 +143,13 @@ func (t *executions) claim(id string, asked time.Time) (*execution, error) {
 		if e.state != wire.StateReserved {
 			return nil, refusal(wire.CodeExecutionNotReserved + ": " + e.state)
 		}
+	}
+	if retain {
+		if !t.makeLogRoomLocked() {
+			limit := t.server.config.MaxRetained
+			return nil, refusal(fmt.Sprintf("%s: limit %d (%s)", wire.CodeRetainCapacity, limit, variableMaxRetained))
+		}
+		e.log = newRing(t.server.config.RetainedBytes)
 	}
 	e.state, e.asked = wire.StateStarting, asked
 	e.launched, e.settled = make(chan struct{}), make(chan struct{})

@@ -34,6 +34,7 @@ func (g group) kill()      { g.signal(syscall.SIGKILL) }
 type exit struct {
 	code   int    // -1 when a signal ended it
 	signal string // its name
+	number int    // and number
 }
 
 func exitOf(state *os.ProcessState) exit {
@@ -41,5 +42,5 @@ func exitOf(state *os.ProcessState) exit {
 	if !ok || !status.Signaled() {
 		return exit{code: state.ExitCode()}
 	}
-	return exit{code: -1, signal: signalName(status.Signal())}
+	return exit{code: -1, signal: signalName(status.Signal()), number: int(status.Signal())}
 }

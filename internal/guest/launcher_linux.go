@@ -66,6 +66,7 @@ func launch(args []string, attr *os.ProcAttr) (p *os.Process, word *os.File, err
 	inside.Files = append(inside.Files[:len(attr.Files):len(attr.Files)], w)
 	inside.Sys = &syscall.SysProcAttr{
 		Setsid:      true,
+		Setctty:     attr.Sys != nil && attr.Sys.Setctty,
 		Cloneflags:  syscall.CLONE_NEWUSER,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}},

@@ -33,7 +33,12 @@ func testMain(m *testing.M) (code int) {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	if ports, err = openPorts(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	code = m.Run()
+	ports.close()
 	if err := clock.stop(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

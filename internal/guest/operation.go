@@ -14,24 +14,38 @@ type operation struct {
 	// is done all the same, and a peer that only closed its write side gets it.
 	stream bool
 	always bool // answered even when the guest is fenced or shutting down
-	starts bool // begins new work: refused while the guest is shutting down
-	serve  func(*Server, *call)
+	// hears: what the peer sends after the request means something.
+	hears bool
+	// follows: shows what runs already. The refusals of a fenced guest have the
+	// shape of its stream.
+	follows bool
+	open    bool // lasts as long as the peer likes: a shutdown does not wait for it
+	bare    bool // its stream has no terminator
+	starts  bool // begins new work: refused while the guest is shutting down
+	serve   func(*Server, *call)
 }
 
 // operations is the dispatch table. What is not here is unknown.
 var operations = map[string]operation{
-	wire.OpHealth:         {always: true, serve: (*Server).health},
-	wire.OpReserve:        {starts: true, serve: (*Server).reserve},
-	wire.OpExecute:        {starts: true, stream: true, serve: (*Server).execute},
-	wire.OpCancel:         {always: true, serve: (*Server).cancel},
-	wire.OpReadFile:       {serve: (*Server).readFile},
-	wire.OpReadFileStream: {stream: true, serve: (*Server).readFileStream},
-	wire.OpWriteFile:      {serve: (*Server).writeFile},
+	wire.OpHealth:          {always: true, serve: (*Server).health},
+	wire.OpReserve:         {starts: true, serve: (*Server).reserve},
+	wire.OpExecute:         {starts: true, stream: true, serve: (*Server).execute},
+	wire.OpCancel:          {always: true, serve: (*Server).cancel},
+	wire.OpAttachExecution: {starts: true, stream: true, hears: true, follows: true, serve: (*Server).attachExecution},
+	wire.OpTerminal:        {starts: true, stream: true, hears: true, bare: true, serve: (*Server).terminal},
+	wire.OpAttachSession:   {starts: true, stream: true, hears: true, follows: true, serve: (*Server).attachSession},
+	wire.OpStartDetached:   {starts: true, serve: (*Server).startDetached},
+	wire.OpListSessions:    {serve: (*Server).listSessions},
+	wire.OpKillSession:     {starts: true, serve: (*Server).killSession},
+	wire.OpConnect:         {stream: true, hears: true, open: true, bare: true, serve: (*Server).connect},
+	wire.OpReadFile:        {serve: (*Server).readFile},
+	wire.OpReadFileStream:  {stream: true, serve: (*Server).readFileStream},
+	wire.OpWriteFile:       {serve: (*Server).writeFile},
 }
 
 // features is what healthz announces: only what is complete, in the order of
 // the reference guest, and then this project's own.
-var features = []string{wire.FeatureWriteParts, wire.FeatureReadStream, wire.FeatureBootID, wire.FeatureSafeStdin}
+var features = []string{wire.FeatureWriteParts, wire.FeatureAttach, wire.FeatureHeartbeat, wire.FeatureReadStream, wire.FeatureSessions, wire.FeatureBootID, wire.FeatureSafeStdin}
 
 // A call is one request and the means of answering it.
 type call struct {
@@ -41,21 +55,32 @@ type call struct {
 	server *Server
 	op     any
 	body   map[string]any
+
+	listening chan struct{} // closed when heard is set
+	over      chan struct{} // closed when the answer is complete
+	heard     func([]byte)  // takes what the peer sends after the request
 }
 
 func newCall(c *conn, e wire.Envelope) *call {
 	name, _ := e.Op.(string)
-	return &call{operation: operations[name], ctx: c.ctx, conn: c, server: c.server, op: e.Op, body: e.Body}
+	return &call{
+		operation: operations[name], ctx: c.ctx, conn: c, server: c.server, op: e.Op, body: e.Body,
+		listening: make(chan struct{}), over: make(chan struct{}),
+	}
 }
 
 // answer is where the rules about who is answered at all come together.
 func (c *call) answer() {
+	defer close(c.over)
 	switch s := c.server; {
 	case c.always:
 		c.serve(s, c)
+	case s.retiring.Load() && c.follows:
+		c.fail(refusal(wire.CodeRetiring))
 	case s.retiring.Load():
 		c.reply(&wire.Refusal{Code: wire.CodeRetiring})
 	case c.starts && s.quiescing.Load():
+		c.bare = false // of this refusal all streams have one
 		c.fail(codeQuiescing)
 	case c.serve == nil:
 		name := "undefined"
@@ -65,6 +90,30 @@ func (c *call) answer() {
 		c.reply(&wire.Refusal{Code: wire.CodeUnknownOp + ": " + excerpt(name)})
 	default:
 		c.serve(s, c)
+	}
+}
+
+// listen begins to take what the peer sends after the request.
+func (c *call) listen(heard func(payload []byte)) {
+	c.heard = heard
+	close(c.listening)
+}
+
+// hear hands over a frame after the request, as soon as somebody listens. While
+// that takes its time nothing is read.
+func (c *call) hear(payload []byte) {
+	select {
+	case <-c.over:
+		return
+	default:
+	}
+	select {
+	case <-c.listening:
+		c.conn.deaf.Store(true)
+		c.heard(payload)
+		c.conn.hearsNow()
+		c.conn.deaf.Store(false)
+	case <-c.over:
 	}
 }
 
@@ -83,8 +132,16 @@ func (c *call) fail(err error) {
 		c.reply(&wire.Refusal{Code: err.Error()})
 		return
 	}
-	c.send(&wire.StreamError{Type: wire.TypeError, Text: err.Error()})
-	c.terminate()
+	if whole, ok := err.(*wire.StreamError); ok { // with more than its text
+		c.send(whole)
+	} else {
+		c.send(&wire.StreamError{Type: wire.TypeError, Text: err.Error()})
+	}
+	if c.bare {
+		c.conn.finish()
+	} else {
+		c.terminate()
+	}
 }
 
 // terminate ends a stream.

@@ -39,6 +39,11 @@ var osCodes = []struct {
 	{syscall.ENXIO, "ENXIO", "no such device or address"},
 	{syscall.ENODEV, "ENODEV", "no such device"},
 	{syscall.EINVAL, "EINVAL", "invalid argument"},
+	{syscall.ECONNREFUSED, "ECONNREFUSED", "connection refused"},
+	{syscall.ECONNRESET, "ECONNRESET", "connection reset by peer"},
+	{syscall.EPIPE, "EPIPE", "broken pipe"},
+	{syscall.ETIMEDOUT, "ETIMEDOUT", "connection timed out"},
+	{syscall.EADDRNOTAVAIL, "EADDRNOTAVAIL", "address not available"},
 	{syscall.EOVERFLOW, "EOVERFLOW", "value too large for defined data type"},
 }
 

@@ -23,6 +23,9 @@ var described = map[string]func() [][]byte{
 	`000000AF\n + payload`: func() [][]byte {
 		return one([]byte("000000AF\n" + `{"op":"healthz","pad":"` + strings.Repeat("x", 0xaf-25) + `"}`))
 	},
+	"frame with: null":                func() [][]byte { return one(wire.AppendFrame(nil, []byte("null"))) },
+	"terminator frame":                func() [][]byte { return one(wire.AppendFrame(nil, nil)) },
+	"frame with: not json":            func() [][]byte { return one(wire.AppendFrame(nil, []byte("not json"))) },
 	"1 MiB of A":                      func() [][]byte { return one(bytes.Repeat([]byte("A"), 1<<20)) },
 	`00800001\n`:                      func() [][]byte { return one([]byte("00800001\n")) },
 	`00800001\n + 2 MiB`:              func() [][]byte { return one(append([]byte("00800001\n"), make([]byte, 2<<20)...)) },

@@ -20,10 +20,13 @@ type stage struct {
 	// from is the first of a chain, and to the last; empty: all of the file.
 	from, to string
 	setup    func(workspace, outside string) error
+	prompt   bool // the shell's prompt is that of no user in particular
 }
 
 var stages = map[string]stage{
 	"execute":      {setup: setupExecute},
+	"terminal":     {prompt: true},
+	"framing":      {prompt: true},
 	"files_read":   {shared: true, setup: setupRead},
 	"root_differs": {setup: setupRead},
 	"closing":      {setup: setupClosing},
@@ -44,6 +47,12 @@ var stretched = map[string][]string{
 	"exec-split-character":             {"sleep 0.2", "sleep 2"},
 	"exec-timeout-ignoring-sigterm":    {`"timeoutMs":300`, `"timeoutMs":2000`},
 	"exec-timeout-exits-on-term":       {`"timeoutMs":300`, `"timeoutMs":2000`},
+	"attach-live-with-gap":             {"sleep 0.4", "sleep 3"},
+	"attach-extra-frame":               {"sleep 0.8", "sleep 3"},
+	"attach-after-lost-connection":     {"sleep 0.2", "sleep 1.2"},
+	"attach-not-retained":              {"sleep 0.4", "sleep 3"},
+	"heartbeat-asked-250_9":            {`"0.7"`, `"0.4"`},
+	"retained-capacity":                {"sleep 0.5", "sleep 3"},
 	"cancel-slow-cleanup-within-grace": {"sleep 0.15", "sleep 0.01"},
 }
 
@@ -154,6 +163,7 @@ func replayConfig(agent recordedAgent, outside string) (guest.Config, error) {
 	}
 	config, _, err := guest.ConfigFromEnv(environ)
 	config.Environ = replayEnviron(agent.As)
+	config.DialContext = ports.dial
 	return config, err
 }
 

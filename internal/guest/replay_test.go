@@ -187,6 +187,7 @@ func (p *replay) open(ctx context.Context, l *recordedLine) {
 	line := &replayLine{
 		recorded: l, conn: conn.(*net.TCPConn), closed: p.g.listener.closed(conn.LocalAddr()),
 		changed: make(chan struct{}), ended: make(chan struct{}),
+		got: answer{op: l.op()},
 	}
 	p.lines[l.ID] = line
 	go line.read()

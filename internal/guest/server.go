@@ -47,6 +47,8 @@ type Server struct {
 	parsing   chan struct{}
 
 	executions executions
+	jobs       jobs
+	sessions   sessions
 	parts      inFlight
 
 	mu        sync.Mutex // guards the fields below
@@ -94,6 +96,8 @@ func New(config Config) (*Server, error) {
 	}
 	s.config.Token, s.config.Environ = "", nil // not needed any more
 	s.executions.init(s)
+	s.jobs.server, s.jobs.running = s, map[*job]bool{}
+	s.sessions.server, s.sessions.records = s, map[string]*session{}
 	return s, nil
 }
 
@@ -213,17 +217,20 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	defer cancel()
 	s.quiescing.Store(true)
 	s.stop()
-	err := s.executions.quiesce(ctx)
+	err := errors.Join(s.executions.quiesce(ctx), s.jobs.quiesce(ctx))
 	s.drain(ctx)
 	return errors.Join(err, s.Close())
 }
 
-// begin counts a request as being answered; end takes back what begin returned.
-func (s *Server) begin() chan struct{} {
+// begin counts a request as being answered, unless its answer is as open as its
+// peer likes; end takes back what begin returned.
+func (s *Server) begin(open bool) chan struct{} {
 	done := make(chan struct{})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.answers[done] = true
+	if !open {
+		s.answers[done] = true
+	}
 	return done
 }
 
@@ -258,7 +265,7 @@ func (s *Server) Close() error {
 	s.close.Do(func() {
 		s.quiescing.Store(true)
 		s.stop()
-		s.closeErr = s.executions.kill()
+		s.closeErr = errors.Join(s.executions.kill(), s.jobs.kill())
 		s.mu.Lock()
 		conns := slices.Collect(maps.Keys(s.conns))
 		s.mu.Unlock()

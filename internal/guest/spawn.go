@@ -92,6 +92,22 @@ func (p *spec) spawn(start starter) (*program, error) {
 	return run, nil
 }
 
+// spawnOn starts the program on a terminal, which becomes that of its session.
+func (p *spec) spawnOn(start starter, slave *os.File) (*program, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	run := &program{reaped: make(chan struct{})}
+	process, err := p.start(start, &os.ProcAttr{
+		Dir: p.dir, Env: p.env, Files: []*os.File{slave, slave, slave}, Sys: onTerminal(),
+	})
+	if err != nil {
+		return nil, spawnError(p.command, err)
+	}
+	run.process, run.group = process, group(process.Pid)
+	return run, nil
+}
+
 // start finds the program's file and starts it as execvp does: what the kernel
 // takes for no program is given to the shell.
 func (p *spec) start(start starter, attr *os.ProcAttr) (*os.Process, error) {

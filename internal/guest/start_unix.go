@@ -9,7 +9,10 @@ import (
 
 // startPlain starts a process with the privileges of this one.
 func startPlain(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
-	attr.Sys = &syscall.SysProcAttr{Setsid: true}
+	if attr.Sys == nil {
+		attr.Sys = &syscall.SysProcAttr{}
+	}
+	attr.Sys.Setsid = true
 	return os.StartProcess(path, argv, attr)
 }
 
@@ -17,3 +20,6 @@ func executable(path string) bool {
 	const xOK = 1
 	return syscall.Access(path, xOK) == nil
 }
+
+// onTerminal makes the process's stdin the terminal of its session.
+func onTerminal() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setctty: true, Ctty: 0} }

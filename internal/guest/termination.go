@@ -49,13 +49,16 @@ func (end *termination) run(e *execution, grace time.Duration) {
 		e.server.retire(end.err.Error())
 		close(end.decided)
 		e.outbox.destroy()
+		if e.log != nil {
+			e.log.close(true)
+		}
 		return
 	}
 	close(end.decided)
 	// What the group has written is in the pipes. Room is made for it even if
 	// the peer does not read, and a process outside the group that still has
 	// the other end is not waited for.
-	e.outbox.hurry()
+	e.hurry()
 	e.program.hangUpIfHeld()
 	<-e.settled
 }

@@ -54,6 +54,24 @@ func FuzzParseTerminalEvent(f *testing.F) {
 		`{"type":"data","stream":"stderr","data":"x","offset":0,"nextOffset":1}`, `{"type":"detached","reason":"slow_reader"}`, `{"type":"error","error":"invalid_offset","nextOffset":9}`)
 }
 
+// FuzzPlainData compares the short way of reading data with the long one, which
+// a blank in front makes the parsers take.
+func FuzzPlainData(f *testing.F) {
+	for _, seed := range []string{"", "cGluZwo=", "YQ==", "YQ", "YR==", "YW\\nJj", "YWJj\\u0059", `Y",`, "YWJj\nYWJj", "é"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		payload := `{"type":"data","data":"` + string(data) + `"}`
+		for _, parse := range []parser{parseStream, parseConnect} {
+			short, err := parse([]byte(payload))
+			long, longErr := parse([]byte(" " + payload))
+			if (err == nil) != (longErr == nil) || err == nil && !reflect.DeepEqual(short, long) {
+				t.Fatalf("%q is %v, %v and the long way %v, %v", payload, short, err, long, longErr)
+			}
+		}
+	})
+}
+
 func FuzzParseConnectEvent(f *testing.F) {
 	fuzzEvents(f, parseConnect, `{"type":"ready","heartbeatMs":1e9}`, `{"type":"data","data":"cGluZwo="}`, `{"type":"end"}`, `{"type":"error","error":"x"}`)
 }

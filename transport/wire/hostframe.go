@@ -74,18 +74,13 @@ func ParseHostFrame(payload []byte) (HostFrame, bool) {
 
 func validCells(n int64) bool { return 1 <= n && n <= MaxTerminalCells }
 
-const (
-	tunnelHead = `{"type":"` + TypeData + `","data":"`
-	tunnelTail = `"}`
-)
-
 // AppendTunnelData appends one whole frame, header included, with data of a
 // tcp-connect. It is the same in both directions.
 func AppendTunnelData(dst, data []byte) []byte {
-	n := len(tunnelHead) + base64.StdEncoding.EncodedLen(len(data)) + len(tunnelTail)
+	n := len(dataHead) + base64.StdEncoding.EncodedLen(len(data)) + len(dataTail)
 	dst = slices.Grow(dst, HeaderLen+n)
 	dst = appendHeader(dst, n)
-	dst = append(dst, tunnelHead...)
+	dst = append(dst, dataHead...)
 	dst = base64.StdEncoding.AppendEncode(dst, data)
-	return append(dst, tunnelTail...)
+	return append(dst, dataTail...)
 }

@@ -49,6 +49,8 @@ const (
 	CodeRetiring             = "agent_retiring"
 	CodeUnknownOp            = "unknown_op"
 	CodeFrameTooLarge        = "frame_too_large"
+	CodeTooManyConnections   = "too_many_unauthenticated_connections"
+	CodePreauthBuffer        = "preauth_buffer_exhausted"
 	CodeInvalidExecutionID   = "invalid_execution_id"
 	CodeUnknownExecution     = "unknown_execution"
 	CodeExecutionNotReserved = "execution_not_reserved"

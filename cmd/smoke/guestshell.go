@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/sandlot-go/sandlot/transport"
+)
+
+// endOfTransmission is what a terminal takes for the end of the input.
+const endOfTransmission = "\x04"
+
+// hangupGrace is how long a program has to end by itself when its connection is
+// about to.
+const hangupGrace = time.Second
+
+// guestShell is a program on a terminal of the guest, whose end is ours. A
+// session is left running when we end first.
+func guestShell(ctx context.Context, agent *transport.Agent, o guestOptions, s streams) (int, error) {
+	s.stderr = &sharedWriter{w: s.stderr}
+	cols, rows := terminalSize(ctx, s.stdin)
+	config := transport.TerminalConfig{Cols: cols, Rows: rows, Dir: o.dir}
+	if len(o.args) > 0 {
+		config.Path, config.Args = o.args[0], o.args[1:]
+	}
+	terminal, err := openShell(ctx, agent, o.session, config)
+	if err != nil {
+		return exitNoResult, err
+	}
+	defer terminal.Close()
+	if gap := terminal.Gap(); gap != (transport.Gap{}) {
+		reportGap(s)(gap)
+	}
+	restore, err := makeRaw(ctx, s.stdin)
+	if err != nil {
+		return exitNoResult, err
+	}
+	defer restore()
+
+	over, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	wg.Go(func() { followSize(over, s.stdin, terminal) })
+	wg.Go(func() { typeInto(over, terminal, s) })
+	defer context.AfterFunc(ctx, func() { leave(terminal, o.session) })()
+
+	_, copyErr := io.Copy(s.stdout, terminal)
+	if copyErr != nil {
+		terminal.Close()
+	}
+	err = terminal.Wait()
+	if ctx.Err() != nil {
+		return exitNoResult, context.Cause(ctx)
+	}
+	if end, ok := errors.AsType[*transport.TerminalError](err); ok {
+		if end.Signal > 0 {
+			return exitSignal + end.Signal, nil
+		}
+		return end.ExitCode & 0xff, nil
+	}
+	if err = errors.Join(copyErr, err); err != nil {
+		return exitNoResult, err
+	}
+	return exitOK, nil
+}
+
+// openShell attaches to the session if it runs, or starts what is asked for.
+func openShell(ctx context.Context, agent *transport.Agent, id string, config transport.TerminalConfig) (*transport.Terminal, error) {
+	if id == "" {
+		return agent.OpenTerminal(ctx, config)
+	}
+	sessions, err := agent.Sessions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, session := range sessions {
+		if session.ID == id && session.Running {
+			if config.Path != "" {
+				return nil, fmt.Errorf("session %s runs %s already: leave the program out to attach to it, or choose another id", id, printable(session.Path))
+			}
+			return agent.AttachSession(ctx, id, 0, config.Cols, config.Rows)
+		}
+	}
+	return agent.StartSession(ctx, id, config)
+}
+
+// typeInto passes standard input on. Its end is the end of the input for the
+// program, too, and a failure is told but ends nothing: the program may go on.
+func typeInto(ctx context.Context, terminal *transport.Terminal, s streams) {
+	tail := lastByte('\n')
+	_, err := io.Copy(terminal, io.TeeReader(heed(ctx, s.stdin), &tail))
+	if err == nil {
+		end := endOfTransmission
+		if tail != '\n' {
+			end += end // the first one only ends the line
+		}
+		_, err = io.WriteString(terminal, end)
+	}
+	if err != nil && ctx.Err() == nil && !errors.Is(err, transport.ErrTerminalEnded) {
+		fmt.Fprintf(s.stderr, "smoke: the input is passed on no longer: %v\r\n", err)
+	}
+}
+
+// A lastByte remembers the last byte that was written to it.
+type lastByte byte
+
+func (b *lastByte) Write(p []byte) (int, error) {
+	if len(p) > 0 {
+		*b = lastByte(p[len(p)-1])
+	}
+	return len(p), nil
+}
+
+// leave ends the connection to a terminal. A program that would end with it has
+// a chance to end by itself.
+func leave(terminal *transport.Terminal, session string) {
+	if session == "" && terminal.Kill("SIGHUP") == nil {
+		time.AfterFunc(hangupGrace, func() { terminal.Close() })
+		return
+	}
+	terminal.Close()
+}

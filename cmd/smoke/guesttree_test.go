@@ -1,0 +1,48 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestGuestTree(t *testing.T) {
+	t.Parallel()
+	address, workspace := startGuest(t)
+	local := t.TempDir()
+	files := map[string]string{"a": "first", "deep/er/b": "second", "c d\n": "a name with a newline"}
+	for name, text := range files {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(local, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(local, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	onGuest(t, nil, address, "tree", "put", local, "in").expect(t, 0, "copied 3 files")
+	if err := os.Symlink("/etc/passwd", filepath.Join(workspace, "in", "link")); err != nil {
+		t.Fatal(err)
+	}
+
+	listed := onGuest(t, nil, address, "ls", "in")
+	listed.expect(t, 0, " a\n", "link -> /etc/passwd", " deep\n")
+	if strings.Contains(listed.stdout, "er/b") || strings.Contains(listed.stdout, "c d\n") {
+		t.Errorf("the directory alone was asked for, and no name may break the line\n%v", listed)
+	}
+	onGuest(t, nil, address, "ls", "-r", "in").expect(t, 0, "deep/er/b")
+	onGuest(t, nil, address, "ls", "none").expect(t, exitFailed, "none")
+
+	back := filepath.Join(t.TempDir(), "back")
+	onGuest(t, nil, address, "tree", "get", "in", back).expect(t, 0, "copied 3 files", "left out link")
+	for name, text := range files {
+		if got, err := os.ReadFile(filepath.Join(back, name)); err != nil || string(got) != text {
+			t.Errorf("%q came back as %q, %v", name, got, err)
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(back, "link")); err == nil {
+		t.Error("a symbolic link of the guest's came through")
+	}
+	onGuest(t, nil, address, "tree", "get", "none", back).expect(t, exitFailed, "none")
+	onGuest(t, nil, address, "tree", "move", "a", "b").expect(t, exitUsage, "put or get")
+}
