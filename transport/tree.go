@@ -61,6 +61,8 @@ func (e *TreeError) Error() string {
 
 func (e *TreeError) Unwrap() error { return e.Err }
 
+func (e *TreeError) hadNoEffect() bool { return false } // on other files
+
 // A treeCopy is a copy under way.
 type treeCopy struct {
 	options TreeOptions

@@ -169,7 +169,7 @@ func TestTreeLimits(t *testing.T) {
 		t.Errorf("PutTree: %v", err)
 	}
 	report, err := g.PutTree(limited(t), "small", from, transport.TreeOptions{MaxBytes: 19_999})
-	if _, ok := errors.AsType[*transport.TooLargeError](err); !ok || report.Files > 19 {
+	if _, ok := errors.AsType[*transport.TooLargeError](err); !ok || report.Files > 19 || transport.SafeToRetry(err) {
 		t.Errorf("PutTree: %+v, %v", report, err)
 	}
 	if report, err := g.PutTree(limited(t), "all", from, transport.TreeOptions{MaxFiles: 20, MaxBytes: 20_000}); err != nil || report.Files != 20 {

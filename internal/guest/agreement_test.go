@@ -78,6 +78,7 @@ var notReplayed = map[string]string{
 	"terminal-input-before-ready":                  "whether the prompt is there first; TestTerminal",
 	"attach-live":                                  "must attach between two lines; TestAttachWhileItRuns",
 	"terminal-env":                                 "the order of variables; TestTerminal",
+	"terminal-kill-reaches-background-job":         "whether the prompt is there first; TestTerminalKill",
 	"terminal-kill-shell-ignoring-term":            "waits for words of a program that is not between here; TestTerminalKill",
 	"terminal-large-output":                        "frames that are left out, with escapes; TestTerminalOutput",
 	"terminal-slow-reader":                         "depends on how much fits into socket buffers; TestTerminalOutput",
@@ -129,14 +130,20 @@ func TestRecordings(t *testing.T) {
 		})
 	}
 	all.Wait()
+	for _, group := range groups {
+		// Programs of recordings say something every 50 ms, which many guests at
+		// once on a busy machine may miss. What differs again differs.
+		if slices.ContainsFunc(group, func(i int) bool { return len(results[i]) > 0 && excepted(recordings[i]) == "" }) {
+			for _, i := range group {
+				results[i] = nil
+			}
+			playGroup(root, recordings, group, results)
+		}
+	}
 	killDaemons(root) // some recordings start them
 	for i, r := range recordings {
 		t.Run(r.file+"/"+r.Name, func(t *testing.T) {
-			reason := exceptions[r.Name]
-			if os.Geteuid() == 0 && rootExceptions[r.Name] != "" {
-				reason = rootExceptions[r.Name]
-			}
-			diffs := results[i]
+			reason, diffs := excepted(r), results[i]
 			switch {
 			case reason == "" && len(diffs) > 0:
 				t.Errorf("%s\n%s", r.Note, strings.Join(diffs, "\n"))
@@ -145,6 +152,14 @@ func TestRecordings(t *testing.T) {
 			}
 		})
 	}
+}
+
+// excepted is why a recording is not followed; empty if it is.
+func excepted(r *recording) string {
+	if reason := rootExceptions[r.Name]; os.Geteuid() == 0 && reason != "" {
+		return reason
+	}
+	return exceptions[r.Name]
 }
 
 // asThisUser reports whether a recording was made as a user like this one. Most

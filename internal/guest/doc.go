@@ -3,9 +3,11 @@
 //
 // A [Server] answers on every listener given to [Server.Serve], one request a
 // connection: healthz, reserve-execution, execute, cancel-execution, read-file
-// (whole and ranged), read-file-stream and write-file (whole, in parts, and the
-// discarding of parts). Programs are real processes, each in a session of its
-// own. Command guestd in the folder below is the program that a guest image
+// (whole and ranged), read-file-stream, write-file (whole, in parts, and the
+// discarding of parts), attach-execution, tcp-connect, terminal (of a connection
+// or of a session), and attach-session, start-detached, list-sessions and
+// kill-session. Programs are real processes, each in a session of its own, and
+// terminals are real ones. Command guestd in the folder below is the program that a guest image
 // runs; the simulated cluster embeds the server.
 //
 // The rule most often broken: a guest that cannot prove that a process group of

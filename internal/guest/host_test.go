@@ -103,6 +103,9 @@ func processesIn(dir string) []string {
 		cwd, err := os.Readlink(link)
 		if err == nil && (cwd == dir || strings.HasPrefix(cwd, dir+"/")) {
 			command, _ := os.ReadFile(filepath.Join(filepath.Dir(link), "cmdline"))
+			if len(command) == 0 {
+				continue // it has been killed and is being taken down
+			}
 			found = append(found, filepath.Base(filepath.Dir(link))+" "+strings.ReplaceAll(string(command), "\x00", " "))
 		}
 	}

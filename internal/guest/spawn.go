@@ -23,7 +23,7 @@ type spec struct {
 
 const (
 	defaultPath = "/bin:/usr/bin" // of execvp, when there is no PATH
-	busyTries   = 20              // times longNap
+	busyTries   = 200             // times longNap
 )
 
 // check refuses strings that no system call can take.
