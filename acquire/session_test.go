@@ -222,7 +222,9 @@ var afterTheEnd = map[string]func(context.Context, *acquire.Sandbox) error{
 		_, err := sb.DialGuest(ctx, 80)
 		return err
 	},
-	"Attach": func(ctx context.Context, sb *acquire.Sandbox) error { return sb.Attach(ctx, "exec_"+transport.NewUUID(), 0).Run() },
+	"Attach": func(ctx context.Context, sb *acquire.Sandbox) error {
+		return sb.Attach(ctx, "exec_"+transport.NewUUID(), 0).Run()
+	},
 	"List": func(ctx context.Context, sb *acquire.Sandbox) error {
 		for _, err := range sb.List(ctx, ".") {
 			return err
