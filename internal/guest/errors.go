@@ -5,9 +5,6 @@ import "errors"
 // errUnsupported reports a platform on which no programs can be started.
 var errUnsupported = errors.New("guest: programs cannot be started on this platform")
 
-// errNoTerminals reports a platform on which there are no terminals.
-var errNoTerminals = errors.New("guest: there are no terminals on this platform")
-
 // A ConfigError reports a configuration with which a guest must not start.
 type ConfigError struct {
 	Name    string // the field of Config, or the environment variable
