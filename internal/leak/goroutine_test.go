@@ -10,11 +10,12 @@ import (
 func TestMain(m *testing.M) { os.Exit(Check(m.Run())) }
 
 func TestGoroutines(t *testing.T) {
-	stop, done := make(chan struct{}), make(chan struct{})
+	begun, stop, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		outliving(stop)
+		outliving(begun, stop)
 	}()
+	<-begun
 	// A millisecond is less than the runner needs to end, and the one that is
 	// looked for does not end at all.
 	if left := goroutines(time.Millisecond); !strings.Contains(left, "leak.outliving") {
@@ -24,7 +25,10 @@ func TestGoroutines(t *testing.T) {
 	<-done
 }
 
-func outliving(stop <-chan struct{}) { <-stop }
+func outliving(begun chan<- struct{}, stop <-chan struct{}) {
+	close(begun)
+	<-stop
+}
 
 func TestCheckKeepsFailures(t *testing.T) {
 	if code := Check(3); code != 3 {
