@@ -45,7 +45,7 @@ var allowed = map[string][]string{
 	"internal/memnet":       {},
 	"internal/leak":         {}, // of tests
 	"internal/guest":        {"transport/wire"},
-	"internal/guest/guestd": {"internal/guest"},
+	"internal/guest/guestd": {"internal/guest", "transport/wire"},
 	"internal/sim":          {"internal/guest", "internal/memnet"},
 	"deploy":                {}, // manifests; only their tests are code
 	"cmd/...":               anything,

@@ -99,6 +99,12 @@ func TestSurface(t *testing.T) {
 		if end, err := sb.CancelExecution(ctx, kept.ID); err != nil {
 			t.Errorf("cancelled after its end: %+v, %v", end, err)
 		}
+		if _, _, err := sb.StartDetached(ctx, "long", transport.Detached{Path: "sleep", Args: []string{"600"}}); err != nil {
+			t.Fatal(err)
+		}
+		if q, err := sb.Quiesce(ctx, time.Second); err != nil || len(q.Stopped) != 1 || q.Stopped[0].Name != "sleep" {
+			t.Errorf("quiesce: %+v, %v", q, err)
+		}
 		if err := sb.Release(ctx); err != nil {
 			t.Error(err)
 		}
@@ -118,6 +124,9 @@ func TestSurfaceFiles(t *testing.T) {
 		tree := fstest.MapFS{"a": {Data: []byte("first"), Mode: 0o644}, "deep/er/b": {Data: []byte("second"), Mode: 0o755}}
 		if r, err := sb.PutTree(ctx, "in", tree, transport.TreeOptions{}); err != nil || r.Files != 2 {
 			t.Fatalf("put: %+v, %v", r, err)
+		}
+		if took, err := sb.Flush(ctx, 0); err != nil || took < 0 {
+			t.Errorf("flush: %v, %v", took, err)
 		}
 		names := map[string]fs.FileMode{}
 		for entry, err := range sb.Walk(ctx, "in", transport.WalkOptions{}) {

@@ -60,9 +60,16 @@ type Config struct {
 	MaxRetained        int           // executions whose output is kept; 0 = 32
 	MaxExecutions      int           // reservations, running and remembered executions; 0 = 1,024
 
-	CancelGrace      time.Duration // from SIGTERM to SIGKILL; 0 = 250 ms, negative = none
-	CancelTimeout    time.Duration // within which a cancel must be confirmed; 0 = 5 s
-	QuiesceGrace     time.Duration // CancelGrace of a shutdown; 0 = 1 s
+	CancelGrace     time.Duration // from SIGTERM to SIGKILL; 0 = 250 ms, negative = none
+	CancelTimeout   time.Duration // within which a cancel must be confirmed; 0 = 5 s
+	QuiesceGrace    time.Duration // CancelGrace of a quiesce and of a shutdown; 0 = 1 s
+	QuiesceDeadline time.Duration // within which a quiesce must be confirmed; 0 = 20 s
+	FlushTimeout    time.Duration // of a flush that names none; 0 = 10 s
+	// QuiesceEverything has a quiesce end all processes of this user but init and
+	// those of the guest's own session, and not only what the guest has started.
+	// It is for a guest that is alone in its PID namespace.
+	QuiesceEverything bool
+
 	ShutdownDeadline time.Duration // bound of Shutdown whatever its context says; 0 = 15 s
 
 	MaxFrameBytes      int           // any frame; 0 = 256 MiB
@@ -126,6 +133,8 @@ func (c Config) withDefaults() (Config, error) {
 	c.CancelGrace = max(c.CancelGrace, 0)
 	orDefault(&c.CancelTimeout, 5*time.Second)
 	orDefault(&c.QuiesceGrace, time.Second)
+	orDefault(&c.QuiesceDeadline, 20*time.Second)
+	orDefault(&c.FlushTimeout, 10*time.Second)
 	orDefault(&c.ShutdownDeadline, 15*time.Second)
 	orDefault(&c.MaxFrameBytes, wire.MaxFrame)
 	orDefault(&c.MaxFirstFrameBytes, wire.MaxFirstFrame)
@@ -143,7 +152,8 @@ func (c Config) withDefaults() (Config, error) {
 		{"MaxTimeout", int64(c.MaxTimeout)}, {"ReservationTTL", int64(c.ReservationTTL)},
 		{"RecordTTL", int64(c.RecordTTL)}, {"RetainedTTL", int64(c.RetainedTTL)},
 		{"SessionTTL", int64(c.SessionTTL)}, {"SessionKillTimeout", int64(c.SessionKillTimeout)}, {"CancelTimeout", int64(c.CancelTimeout)},
-		{"QuiesceGrace", int64(c.QuiesceGrace)}, {"ShutdownDeadline", int64(c.ShutdownDeadline)},
+		{"QuiesceGrace", int64(c.QuiesceGrace)}, {"QuiesceDeadline", int64(c.QuiesceDeadline)},
+		{"FlushTimeout", int64(c.FlushTimeout)}, {"ShutdownDeadline", int64(c.ShutdownDeadline)},
 		{"PreauthIdle", int64(c.PreauthIdle)}, {"PreauthDeadline", int64(c.PreauthDeadline)},
 		{"RefusalGrace", int64(c.RefusalGrace)},
 	} {

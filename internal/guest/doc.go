@@ -6,7 +6,7 @@
 // (whole and ranged), read-file-stream, write-file (whole, in parts, and the
 // discarding of parts), attach-execution, tcp-connect, terminal (of a connection
 // or of a session), and attach-session, start-detached, list-sessions and
-// kill-session. Programs are real processes, each in a session of its own, and
+// kill-session, quiesce and flush. Programs are real processes, each in a session of its own, and
 // terminals are real ones. Command guestd in the folder below is the program that a guest image
 // runs; the simulated cluster embeds the server.
 //

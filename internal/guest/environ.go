@@ -74,10 +74,10 @@ var settings = []setting{
 	{"NAMZU_AGENT_SESSION_LOG_BYTES", 1, count(func(c *Config) *int { return &c.SessionBytes })},
 	{"NAMZU_AGENT_SESSION_TERMINAL_TTL_MS", 1, millis(func(c *Config) *time.Duration { return &c.SessionTTL })},
 	{"NAMZU_AGENT_SESSION_KILL_CONFIRM_TIMEOUT_MS", 1, millis(func(c *Config) *time.Duration { return &c.SessionKillTimeout })},
-	{"NAMZU_AGENT_QUIESCE_DEADLINE_MS", 1, nil},
+	{"NAMZU_AGENT_QUIESCE_DEADLINE_MS", 1, millis(func(c *Config) *time.Duration { return &c.QuiesceDeadline })},
 	{"NAMZU_AGENT_QUIESCE_MAX_ROUNDS", 1, nil},
 	{"NAMZU_AGENT_QUIESCE_SETTLE_MS", 1, nil},
-	{"NAMZU_AGENT_FLUSH_TIMEOUT_MS", 1, nil},
+	{"NAMZU_AGENT_FLUSH_TIMEOUT_MS", 1, millis(func(c *Config) *time.Duration { return &c.FlushTimeout })},
 }
 
 // lookup finds a variable in environ, where the last of a name counts.

@@ -79,7 +79,7 @@ func (e *execution) run(p *program, stdin *string, timeout time.Duration, most i
 		e.settle(truncated)
 	}()
 	close(e.launched)
-	if e.server.quiescing.Load() { // since it was launched
+	if e.server.gated() { // since it was launched
 		e.terminate(causeQuiesce, e.server.config.QuiesceGrace)
 	}
 }

@@ -165,7 +165,7 @@ func (t *executions) launch(e *execution) error {
 	switch {
 	case e.state != wire.StateStarting:
 		return refusal(wire.CodeExecutionCancelled)
-	case t.closed || t.server.quiescing.Load():
+	case t.closed || t.server.gated():
 		e.settleLocked(wire.StateCancelled, notStarted(e.asked))
 		return codeQuiescing
 	}

@@ -37,7 +37,7 @@ type jobs struct {
 func (t *jobs) start(spec spec, master, slave *os.File) (*job, error) {
 	j := &job{launched: make(chan struct{}), terminal: master}
 	t.mu.Lock()
-	if t.closed || t.server.quiescing.Load() {
+	if t.closed || t.server.gated() {
 		t.mu.Unlock()
 		return nil, codeQuiescing
 	}

@@ -37,6 +37,8 @@ var operations = map[string]operation{
 	wire.OpStartDetached:   {starts: true, serve: (*Server).startDetached},
 	wire.OpListSessions:    {serve: (*Server).listSessions},
 	wire.OpKillSession:     {starts: true, serve: (*Server).killSession},
+	wire.OpQuiesce:         {starts: true, serve: (*Server).quiesce},
+	wire.OpFlush:           {starts: true, serve: (*Server).flush},
 	wire.OpConnect:         {stream: true, hears: true, open: true, bare: true, serve: (*Server).connect},
 	wire.OpReadFile:        {serve: (*Server).readFile},
 	wire.OpReadFileStream:  {stream: true, serve: (*Server).readFileStream},
@@ -45,7 +47,8 @@ var operations = map[string]operation{
 
 // features is what healthz announces: only what is complete, in the order of
 // the reference guest, and then this project's own.
-var features = []string{wire.FeatureWriteParts, wire.FeatureAttach, wire.FeatureHeartbeat, wire.FeatureReadStream, wire.FeatureSessions, wire.FeatureBootID, wire.FeatureSafeStdin}
+var features = []string{wire.FeatureWriteParts, wire.FeatureAttach, wire.FeatureHeartbeat, wire.FeatureReadStream, wire.FeatureSessions,
+	wire.FeatureQuiesce, wire.FeatureFlush, wire.FeatureBootID, wire.FeatureSafeStdin}
 
 // A call is one request and the means of answering it.
 type call struct {
@@ -79,7 +82,7 @@ func (c *call) answer() {
 		c.fail(refusal(wire.CodeRetiring))
 	case s.retiring.Load():
 		c.reply(&wire.Refusal{Code: wire.CodeRetiring})
-	case c.starts && s.quiescing.Load():
+	case c.starts && s.gated():
 		c.bare = false // of this refusal all streams have one
 		c.fail(codeQuiescing)
 	case c.serve == nil:

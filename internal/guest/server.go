@@ -42,9 +42,11 @@ type Server struct {
 
 	retiring  atomic.Bool // fenced, for good
 	quiescing atomic.Bool // shutting down, for good
+	pausing   atomic.Bool // a quiesce is under way
 
 	lingering chan struct{}
 	parsing   chan struct{}
+	flushing  chan struct{} // holds an element while the file system is synced
 
 	executions executions
 	jobs       jobs
@@ -89,6 +91,7 @@ func New(config Config) (*Server, error) {
 		start:     start,
 		lingering: make(chan struct{}, maxLingering),
 		parsing:   make(chan struct{}, maxParsing),
+		flushing:  make(chan struct{}, 1),
 		listeners: map[net.Listener]bool{},
 		conns:     map[*conn]bool{},
 		answers:   map[chan struct{}]bool{},
@@ -208,8 +211,8 @@ func (s *Server) stop() {
 
 // Shutdown is the orderly end: no connection is accepted any more, requests
 // that would begin something are refused, all programs are ended (SIGTERM,
-// Config.QuiesceGrace, SIGKILL) and their results delivered, and then everything
-// is closed. It returns when that is done, when ctx is done or when
+// Config.QuiesceGrace, SIGKILL) and their results delivered, the workspace's file
+// system is written to its disk, and then everything is closed. It returns when that is done, when ctx is done or when
 // Config.ShutdownDeadline has passed, and has done what Close does in any case.
 // The error says what could not be ended.
 func (s *Server) Shutdown(ctx context.Context) error {
@@ -219,7 +222,18 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.stop()
 	err := errors.Join(s.executions.quiesce(ctx), s.jobs.quiesce(ctx))
 	s.drain(ctx)
+	err = errors.Join(err, s.lastFlush(ctx))
 	return errors.Join(err, s.Close())
+}
+
+// lastFlush is that of a shutdown, in the time that is left.
+func (s *Server) lastFlush(ctx context.Context) error {
+	end, _ := ctx.Deadline()
+	err := s.syncWorkspace(max(0, min(s.config.FlushTimeout, time.Until(end))))
+	if err == errFlush {
+		return nil
+	}
+	return err
 }
 
 // begin counts a request as being answered, unless its answer is as open as its
@@ -275,6 +289,10 @@ func (s *Server) Close() error {
 		if s.closeErr == nil {
 			s.busy.Wait()
 			s.programs.Wait()
+			select { // a disk that does not answer is not waited for
+			case s.flushing <- struct{}{}:
+			case <-time.After(closeWait):
+			}
 			s.jail.close()
 		}
 	})

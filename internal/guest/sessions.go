@@ -89,6 +89,13 @@ func (t *sessions) find(id string) *session {
 	return s
 }
 
+// settled reports whether no session runs.
+func (t *sessions) settled() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.listLocked(func(s *session) bool { return closed(s.launched)() && !s.exited })) == 0
+}
+
 func (t *sessions) summary(s *session) wire.Session {
 	t.mu.Lock()
 	defer t.mu.Unlock()

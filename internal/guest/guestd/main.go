@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/sandlot-go/sandlot/internal/guest"
+	"github.com/sandlot-go/sandlot/transport/wire"
 )
 
 func main() {
@@ -35,6 +36,8 @@ func run(environ []string, log io.Writer) int {
 		return refuse(log, err)
 	}
 	config.Log = slog.New(slog.NewTextHandler(log, nil))
+	// All that is in the PID namespace of a PID 1 is the guest's.
+	config.QuiesceEverything = os.Getpid() == 1 && os.Getenv("NAMZU_AGENT_QUIESCE_SCOPE") != wire.ScopeOwned
 	deadline := config.ShutdownDeadline
 	if deadline == 0 {
 		deadline = defaultDeadline
