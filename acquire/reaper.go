@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -60,6 +61,8 @@ const (
 	reapFirst    = time.Second
 	reapMost     = 30 * time.Second
 	recheckAfter = 5 * time.Second
+	// recheckClosing is the same for a Backend that is closed before.
+	recheckClosing = time.Second
 )
 
 // A reaper deletes orphans in the background. Its goroutine runs while there
@@ -115,6 +118,13 @@ func (r *reaper) add(o orphan, err error) {
 	case r.wake <- struct{}{}:
 	default:
 	}
+}
+
+// unsure reports whether an object may yet appear.
+func (r *reaper) unsure() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.orphans, func(o *orphan) bool { return o.err == nil && o.recheck })
 }
 
 func (r *reaper) tell(o *orphan, state LeakState) {
@@ -218,6 +228,14 @@ func (r *reaper) close(ctx context.Context) error {
 	r.mu.Unlock()
 	r.stop()
 	r.wg.Wait()
+	if r.unsure() { // a POST that nobody waits for any more may be under way
+		t := time.NewTimer(recheckClosing)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
+		t.Stop()
+	}
 	for n := 0; ; n++ {
 		r.round(ctx, true)
 		r.mu.Lock()

@@ -112,18 +112,35 @@ func serve(t testing.TB, config sim.Config) (*sim.Cluster, []string) {
 }
 
 // expectNothingLeft fails the test if a claim is left, or a Sandbox or pod that
-// is not the pool's own.
+// is not the pool's own. What a deletion takes along may need a moment.
 func expectNothingLeft(t testing.TB, c *sim.Cluster) {
 	t.Helper()
+	deadline := time.After(5 * time.Second)
+	for {
+		left := leftovers(c)
+		if left == nil {
+			return
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-deadline:
+			t.Errorf("left over: %q", left)
+			return
+		}
+	}
+}
+
+func leftovers(c *sim.Cluster) (left []string) {
 	for _, resource := range []string{"sandboxclaims", "sandboxes", "pods"} {
 		for _, o := range c.List(resource) {
 			metadata, _ := o["metadata"].(map[string]any)
 			name, _ := metadata["name"].(string)
 			if resource == "sandboxclaims" || strings.HasPrefix(name, "namzu-task-") {
-				t.Errorf("left over: %s %s", resource, name)
+				left = append(left, resource+" "+name)
 			}
 		}
 	}
+	return left
 }
 
 // A lockedBuffer is written by a program that runs beside the test.
