@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 var errInterrupt = errors.New("interrupt signal received")
@@ -162,7 +163,16 @@ func TestGuestSessions(t *testing.T) {
 	if code := <-b.ended; code != exitNoResult {
 		t.Errorf("exit code %d of a shell that was interrupted, want %d", code, exitNoResult)
 	}
-	onGuest(t, nil, address, "sessions").expect(t, 0, "running")
+	// The guest learns of the end of the connection a moment later.
+	listed := onGuest(t, nil, address, "sessions")
+	for range 200 {
+		if !strings.Contains(listed.stdout, "attached") {
+			break
+		}
+		<-time.After(10 * time.Millisecond)
+		listed = onGuest(t, nil, address, "sessions")
+	}
+	listed.expect(t, 0, "running")
 	onGuest(t, nil, address, "sessions", "read", "work").expect(t, 0, "it is up")
 	onGuest(t, strings.NewReader(""), address, "shell", "-session", "work", "--", "true").expect(t, exitNoResult, "work runs")
 	onGuest(t, nil, address, "sessions", "kill", "work").expect(t, 0, "has ended")
