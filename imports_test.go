@@ -32,21 +32,22 @@ var anything = []string{"..."}
 var allowed = map[string][]string{
 	"":                      {},
 	"internal/jsontree":     {},
+	"internal/uuid":         {},
 	"k8s":                   {"internal/jsontree"},
 	"transport/wire":        {"internal/jsontree"},
 	"transport/wiretest":    {"transport/wire"},
-	"transport":             {"transport/wire", "internal/jsontree"},
+	"transport":             {"transport/wire", "internal/jsontree", "internal/uuid"},
 	"probe":                 {},
 	"lease":                 {"k8s"},
 	"policy":                {"k8s", "internal/jsontree"},
-	"acquire":               {"k8s", "transport/wire", "transport", "probe", "lease", "policy", "internal/podbind"},
-	"workspace":             {"k8s", "transport/wire", "transport", "probe", "lease", "policy", "internal/podbind"},
+	"acquire":               {"k8s", "transport/wire", "transport", "probe", "lease", "policy", "internal/podbind", "internal/uuid"},
+	"workspace":             {"k8s", "transport/wire", "transport", "probe", "lease", "policy", "internal/podbind", "internal/uuid"},
 	"internal/podbind":      {"k8s"},
 	"internal/memnet":       {},
 	"internal/leak":         {}, // of tests
-	"internal/guest":        {"transport/wire"},
+	"internal/guest":        {"transport/wire", "internal/uuid"},
 	"internal/guest/guestd": {"internal/guest", "transport/wire"},
-	"internal/sim":          {"internal/guest", "internal/memnet"},
+	"internal/sim":          {"internal/guest", "internal/memnet", "internal/uuid"},
 	"deploy":                {}, // manifests; only their tests are code
 	"cmd/...":               anything,
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sandlot-go/sandlot/internal/podbind"
+	"github.com/sandlot-go/sandlot/internal/uuid"
 	"github.com/sandlot-go/sandlot/k8s"
 	"github.com/sandlot-go/sandlot/transport"
 )
@@ -41,7 +42,7 @@ type attempt struct {
 }
 
 func (b *Backend) attempt(caller context.Context) *attempt {
-	a := &attempt{b: b, resource: b.resource(), caller: caller, name: namePrefix + transport.NewUUID(), stage: StageOptions, since: time.Now()}
+	a := &attempt{b: b, resource: b.resource(), caller: caller, name: namePrefix + uuid.New(), stage: StageOptions, since: time.Now()}
 	ctx := k8s.WithTrace(caller, &k8s.Trace{Request: a.counter.count})
 	a.ctx, a.cancel = context.WithTimeoutCause(ctx, b.cfg.ReadyTimeout, errReadyTimeout)
 	a.expiry = b.now().Add(b.cfg.TTL).Truncate(time.Second)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sandlot-go/sandlot/acquire"
+	"github.com/sandlot-go/sandlot/internal/uuid"
 	"github.com/sandlot-go/sandlot/transport"
 )
 
@@ -232,7 +233,7 @@ var afterTheEnd = map[string]func(context.Context, *acquire.Sandbox) error{
 		return err
 	},
 	"Attach": func(ctx context.Context, sb *acquire.Sandbox) error {
-		return sb.Attach(ctx, "exec_"+transport.NewUUID(), 0).Run()
+		return sb.Attach(ctx, "exec_"+uuid.New(), 0).Run()
 	},
 	"List": func(ctx context.Context, sb *acquire.Sandbox) error {
 		for _, err := range sb.List(ctx, ".") {

@@ -212,17 +212,6 @@ func TestNoErrorHasTheToken(t *testing.T) {
 	})
 }
 
-func TestNewUUID(t *testing.T) {
-	seen := make(map[string]bool)
-	for range 1000 {
-		u := transport.NewUUID()
-		if len(u) != 36 || u[8] != '-' || u[13] != '-' || u[18] != '-' || u[23] != '-' || u[14] != '4' || !strings.Contains("89ab", u[19:20]) || seen[u] {
-			t.Fatalf("got %q", u)
-		}
-		seen[u] = true
-	}
-}
-
 func TestSafeToRetry(t *testing.T) {
 	for _, tt := range []struct {
 		err  error

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/sandlot-go/sandlot/internal/guest"
+	"github.com/sandlot-go/sandlot/internal/uuid"
 	"github.com/sandlot-go/sandlot/transport"
 )
 
@@ -278,6 +279,6 @@ func TestGuestKeepsOutput(t *testing.T) {
 	if err := g.Attach(limited(t), c.ID, 0).Run(); err == nil || !strings.Contains(err.Error(), "killed by SIGTERM") {
 		t.Errorf("attached to what was ended: %v", err)
 	}
-	_, err = g.CancelExecution(limited(t), "exec_"+transport.NewUUID())
+	_, err = g.CancelExecution(limited(t), "exec_"+uuid.New())
 	errorAs[*transport.NotAttachableError](t, err)
 }

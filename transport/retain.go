@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sandlot-go/sandlot/internal/uuid"
 	"github.com/sandlot-go/sandlot/transport/wire"
 )
 
@@ -48,7 +49,7 @@ func (a *Agent) launchRetained(ctx context.Context, b *binding, c *Cmd, body wir
 		return nil, err
 	}
 	if c.ID == "" {
-		c.ID = "exec_" + NewUUID()
+		c.ID = "exec_" + uuid.New()
 	}
 	body.ExecutionID, body.Retain = c.ID, true
 	frame, err := requestFrame(b, wire.OpExecute, body)

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandlot-go/sandlot/internal/jsontree"
+	"github.com/sandlot-go/sandlot/internal/uuid"
 	"github.com/sandlot-go/sandlot/transport/wire"
 )
 
@@ -67,7 +68,7 @@ func fitsWire(text []byte) bool {
 // stage writes the input into a file of the family of names that the guest lets
 // a host discard, at the root of the workspace.
 func (a *Agent) stage(ctx context.Context, c *Cmd, r io.Reader) (stdin, error) {
-	name := wire.TempPrefix + "stdin-" + NewUUID() + wire.TempSuffix
+	name := wire.TempPrefix + "stdin-" + uuid.New() + wire.TempSuffix
 	u := a.newUpload("the Stdin of "+c.name(), "", name, r)
 	u.stays = true
 	if _, err := u.run(ctx); err != nil {

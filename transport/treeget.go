@@ -9,6 +9,8 @@ import (
 	"path"
 	"path/filepath"
 	"unicode/utf8"
+
+	"github.com/sandlot-go/sandlot/internal/uuid"
 )
 
 // GetTree copies the regular files below a directory of the guest, and its
@@ -85,7 +87,7 @@ func local(name string) string {
 
 // getFile copies a file beside its place and puts it there when it is whole.
 func (a *Agent) getFile(ctx context.Context, t *treeCopy, to *os.Root, from, name string, mode fs.FileMode) (n int64, err error) {
-	temp := filepath.Join(filepath.Dir(name), ".sandlot-"+NewUUID()+".part")
+	temp := filepath.Join(filepath.Dir(name), ".sandlot-"+uuid.New()+".part")
 	f, err := to.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return 0, err

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/sandlot-go/sandlot/internal/uuid"
 	"github.com/sandlot-go/sandlot/transport/wire"
 )
 
@@ -49,7 +50,7 @@ func tempName(path string) string {
 		}
 		base = base[:n]
 	}
-	return path[:slash] + wire.TempPrefix + NewUUID() + "-" + base + wire.TempSuffix
+	return path[:slash] + wire.TempPrefix + uuid.New() + "-" + base + wire.TempSuffix
 }
 
 // An upload is one write of a file.

@@ -3,13 +3,14 @@
 package guest_test
 
 import (
-	"crypto/rand"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/sandlot-go/sandlot/internal/uuid"
 )
 
 // A binding says what the placeholders of a recording stand for in a replay.
@@ -23,13 +24,6 @@ var placeholder = regexp.MustCompile(`<(token|boot-id|boot-id-2|uuid-\d+|UUID-\d
 
 // kinds are what can stand in the place of a placeholder that is not bound yet.
 var kinds = map[string]string{"boot": `[0-9a-f-]{36}`, "uuid": `[0-9a-f-]{36}`, "UUID": `[0-9A-F-]{36}`, "pid": `\d+`}
-
-func newUUID() string {
-	b := make([]byte, 16)
-	rand.Read(b)
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
-}
 
 // lookup finds what a placeholder stands for. <UUID-1> is <uuid-1> in upper case.
 func (b *binding) lookup(name string) (string, bool) {
@@ -48,7 +42,7 @@ func (b *binding) fill(text string) string {
 	return b.swaps.Replace(placeholder.ReplaceAllStringFunc(text, func(p string) string {
 		name := p[1 : len(p)-1]
 		if _, ok := b.lookup(name); !ok {
-			b.names[strings.ToLower(name)] = newUUID()
+			b.names[strings.ToLower(name)] = uuid.New()
 		}
 		v, _ := b.lookup(name)
 		return v

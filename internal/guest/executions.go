@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandlot-go/sandlot/internal/uuid"
 	"github.com/sandlot-go/sandlot/transport/wire"
 )
 
@@ -68,7 +69,7 @@ func (t *executions) reserve(id string) (*wire.Reservation, error) {
 		return nil, refusal(wire.CodeExecutionCapacity)
 	}
 	if id == "" {
-		id = "exec_" + newUUID()
+		id = "exec_" + uuid.New()
 	} else {
 		reply.State = wire.StateReserved
 	}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sandlot-go/sandlot/internal/uuid"
 	"github.com/sandlot-go/sandlot/transport/wire"
 )
 
@@ -83,7 +84,7 @@ func New(config Config) (*Server, error) {
 	}
 	s := &Server{
 		config:    config,
-		bootID:    newUUID(),
+		bootID:    uuid.New(),
 		gate:      newGate(config.Token),
 		preauth:   &preauth{maxConns: config.MaxPreauth, maxBytes: config.MaxPreauthBytes},
 		jail:      jail,

@@ -7,6 +7,7 @@ import (
 	"os"
 	"unicode/utf8"
 
+	"github.com/sandlot-go/sandlot/internal/uuid"
 	"github.com/sandlot-go/sandlot/transport/wire"
 )
 
@@ -67,7 +68,7 @@ func (c *call) writeWhole(path string) (any, error) {
 // temp is a place beside p for what is to become p.
 func (p *place) temp() *place {
 	const maxName = 255 // bytes, of common file systems
-	id := "." + newUUID()
+	id := "." + uuid.New()
 	base := p.base
 	if most := maxName - len(wire.TempPrefix+id+wire.TempSuffix); len(base) > most {
 		for base = base[:most]; len(base) > 0 && !utf8.ValidString(base) && utf8.ValidString(p.base); {

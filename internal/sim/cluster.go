@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sandlot-go/sandlot/internal/guest"
+	"github.com/sandlot-go/sandlot/internal/uuid"
 )
 
 // A Cluster is an API server with everything behind it. It is an http.Handler.
@@ -86,7 +87,7 @@ func (c *Cluster) populate() error {
 
 // tryGuest finds out whether pods can be run here at all.
 func (c *Cluster) tryGuest() error {
-	s, err := guest.New(guest.Config{Token: newUID(), Workspace: c.root, Confine: true})
+	s, err := guest.New(guest.Config{Token: uuid.New(), Workspace: c.root, Confine: true})
 	if err != nil {
 		return fmt.Errorf("sim: no pod can run here: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sandlot-go/sandlot/internal/guest"
 	"github.com/sandlot-go/sandlot/internal/memnet"
+	"github.com/sandlot-go/sandlot/internal/uuid"
 )
 
 // A Config says what a cluster is like. Its zero value is a full cluster on the
@@ -78,7 +79,7 @@ func (c Config) withDefaults() Config {
 		c.Namespace = "sandbox-sim"
 	}
 	if c.Token == "" {
-		c.Token = "sim-" + newUID()
+		c.Token = "sim-" + uuid.New()
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/sandlot-go/sandlot/internal/uuid"
 )
 
 // A Fault is what goes wrong with one request. Of several fields the first
@@ -123,7 +125,7 @@ func (o *responder) header(contentType string) {
 	h.Set("Content-Type", contentType)
 	h.Set("Date", o.cluster.cfg.Now().UTC().Format(http.TimeFormat))
 	h.Set("Cache-Control", "no-cache, private")
-	h.Set("Audit-Id", newUID())
+	h.Set("Audit-Id", uuid.New())
 	h.Set("X-Kubernetes-Pf-Flowschema-Uid", "5b1a5d3c-0f2e-4c55-9d1e-6a1f54c6a0f1")
 	h.Set("X-Kubernetes-Pf-Prioritylevel-Uid", "0c9f1d52-31a4-4a7c-8f0b-7f0b6f3a9b6e")
 }

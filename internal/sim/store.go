@@ -3,12 +3,13 @@ package sim
 import (
 	"cmp"
 	"crypto/rand"
-	"fmt"
 	"maps"
 	"math/big"
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/sandlot-go/sandlot/internal/uuid"
 )
 
 const (
@@ -136,7 +137,7 @@ func (w *world) create(r *resource, o object) (object, *failure) {
 // seed gives a new object what the server gives it.
 func (w *world) seed(r *resource, o object) {
 	meta := need(o, "metadata")
-	meta["uid"] = newUID()
+	meta["uid"] = uuid.New()
 	meta["creationTimestamp"] = w.stamp()
 	for _, k := range []string{"generation", "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"} {
 		delete(meta, k)
@@ -195,13 +196,6 @@ func (w *world) setStatus(r *resource, o, status object) object {
 func (w *world) remaining(stamp string) (d time.Duration, ok bool) {
 	t, err := time.Parse(time.RFC3339, stamp)
 	return t.Sub(w.now()), err == nil
-}
-
-func newUID() string {
-	var b [16]byte
-	rand.Read(b[:])
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // suffix is five characters of the server's alphabet for generated names.

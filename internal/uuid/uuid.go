@@ -1,12 +1,13 @@
-package guest
+// Package uuid makes random identifiers.
+package uuid
 
 import (
 	"crypto/rand"
 	"fmt"
 )
 
-// newUUID returns a random UUID (RFC 9562, version 4).
-func newUUID() string {
+// New returns a random UUID, version 4 (RFC 9562 5.4), in lower case.
+func New() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails
 	b[6] = b[6]&0x0f | 0x40
