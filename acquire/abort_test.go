@@ -58,6 +58,64 @@ func TestAbortAtEveryRequest(t *testing.T) {
 	}
 }
 
+// The caller goes away, and the POST takes effect after the create has looked
+// whether it had any.
+func TestLatePost(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		late   time.Duration // after the caller went away
+		closes bool          // the Backend is closed at once
+		within time.Duration // the claim is gone by then
+	}{
+		{"noticed by the Backend", 3 * time.Second, false, 6 * time.Second},
+		{"noticed by Close", 500 * time.Millisecond, true, 2 * time.Second},
+		{"after Close, left to its expiry", 3 * time.Second, true, 3 * time.Minute},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cause := errors.New("the user closed the tab")
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				w := newWorld(t, setup{
+					sim: func(c *sim.Config) {
+						c.Fault = func(r *sim.Request) *sim.Fault {
+							if r.Verb != "create" || r.Resource != "sandboxclaims" {
+								return nil
+							}
+							time.AfterFunc(100*time.Millisecond, func() { cancel(cause) })
+							return &sim.Fault{Late: tt.late}
+						}
+					},
+					backend: func(c *acquire.Config) { c.TTL = 2 * time.Minute },
+				})
+				if _, err := w.backend.Create(ctx, acquire.Options{}); err != cause {
+					t.Errorf("got %v, want the caller's cause itself", err)
+				}
+				start := time.Now()
+				if tt.closes {
+					if err := w.backend.Close(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+				seen := false
+				for len(w.ours()) > 0 || time.Since(start) <= tt.late {
+					seen = seen || len(w.ours()) > 0
+					if time.Since(start) > tt.within {
+						t.Fatalf("after %v: %q", tt.within, w.ours())
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+				if !seen && !tt.closes {
+					t.Error("the claim never was there")
+				}
+				if n := len(w.leakStates()); n > 0 {
+					t.Errorf("%d leaks reported", n)
+				}
+			})
+		})
+	}
+}
+
 // The caller goes away while the guest is being probed.
 func TestAbortDuringProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -19,6 +19,8 @@ type Fault struct {
 	ResetAfter  bool // and after it had it
 	Hang        bool // no effect and no answer until the client goes away
 	HangAfter   bool // an effect and no answer; a watch begins and never says anything
+	// Late is no answer, and an effect that long after the client went away.
+	Late time.Duration
 
 	Code        int         // answered in place of handling the request
 	Header      http.Header // with Code
@@ -60,6 +62,8 @@ func (o *responder) before() bool {
 	case f.Hang:
 		o.hang()
 	case f.HangAfter:
+	case f.Late > 0:
+		return o.outlive(f.Late)
 	case f.Code != 0:
 		o.header(f.ContentType)
 		for k, v := range f.Header {
@@ -145,11 +149,29 @@ func (o *responder) wait(d time.Duration) bool {
 
 // hang waits for the client to go away.
 func (o *responder) hang() {
+	o.gone()
+	panic(http.ErrAbortHandler)
+}
+
+func (o *responder) gone() {
 	select {
 	case <-o.r.Context().Done():
 	case <-o.cluster.done:
 	}
-	panic(http.ErrAbortHandler)
+}
+
+// outlive waits for the client to go away and then that long; it reports
+// whether the cluster is still there.
+func (o *responder) outlive(d time.Duration) bool {
+	o.gone()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-o.cluster.done:
+	}
+	return false
 }
 
 // reset cuts the connection so that the client sees it reset.

@@ -41,6 +41,7 @@ func TestFaultsOfACreate(t *testing.T) {
 		{"delay", sim.Fault{Delay: 3 * time.Second}, nil, 201, 3 * time.Second, true},
 		{"delay and reset", sim.Fault{Delay: 3 * time.Second, ResetBefore: true}, syscall.ECONNRESET, 0, 3 * time.Second, false},
 		{"a delay longer than the client's patience", sim.Fault{Delay: time.Hour}, context.DeadlineExceeded, 0, time.Minute, false},
+		{"late, after the client has gone", sim.Fault{Late: time.Second}, context.DeadlineExceeded, 0, time.Minute, false},
 		{"another answer", sim.Fault{Code: 503, Body: []byte("busy"), ContentType: "text/plain"}, nil, 503, 0, false},
 		{"cut", sim.Fault{Cut: 10}, io.ErrUnexpectedEOF, 201, 0, true},
 		{"rewritten", sim.Fault{Replace: bytes.ToUpper}, nil, 201, 0, true},
@@ -70,6 +71,11 @@ func TestFaultsOfACreate(t *testing.T) {
 					t.Errorf("log %v, want one request answered %d", log, tt.code)
 				}
 				switch tt.name {
+				case "late, after the client has gone":
+					time.Sleep(2 * time.Second)
+					if e.Get("sandboxclaims", "c") == nil {
+						t.Error("the claim does not exist, late as it is")
+					}
 				case "cut":
 					if len(body) != 10 || resp.ContentLength < 100 {
 						t.Errorf("%d of %d bytes, want 10 of many", len(body), resp.ContentLength)
