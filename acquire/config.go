@@ -103,6 +103,12 @@ type Config struct {
 	// It is called from a goroutine of the sandbox's own and must not call Release.
 	OnRenewalError func(sandbox string, err error)
 
+	// OnGuestRestart is told of a guest that is another process than before, by
+	// their boot ids: the pod's container was restarted, and what ran in it is
+	// gone, as is what its image does not keep on a volume. The sandbox stays
+	// usable. It is called by the operation that has noticed.
+	OnGuestRestart func(sandbox, before, after string)
+
 	// OnLeak is told of each object whose deletion failed, and again of how that
 	// ended. It is called from a goroutine of the Backend's own.
 	OnLeak func(Leak)

@@ -31,6 +31,7 @@ func (a *attempt) dial(o Options, pod podbind.Pod, host string) (*Sandbox, error
 		Token:       s.endpoint.Token,
 		DialContext: a.b.cfg.DialContext,
 		Heartbeat:   a.b.cfg.Heartbeat,
+		Restarted:   s.restarted,
 		Refresh:     s.refresh,
 	})
 	if err != nil {

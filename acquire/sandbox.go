@@ -105,6 +105,21 @@ func (s *Sandbox) Health(ctx context.Context) (transport.Health, error) {
 	return during(s, "ask the guest", func() (transport.Health, error) { return s.agent.Health(ctx) })
 }
 
+// Features asks the guest agent what it can do, once.
+func (s *Sandbox) Features(ctx context.Context) (transport.Features, error) {
+	return during(s, "ask the guest", func() (transport.Features, error) { return s.agent.Features(ctx) })
+}
+
+// BootID is that of the guest agent's process, which changes when it is
+// restarted; empty if the guest tells none. See Config.OnGuestRestart.
+func (s *Sandbox) BootID() string { return s.agent.BootID() }
+
+func (s *Sandbox) restarted(before, after string) {
+	if told := s.backend.cfg.OnGuestRestart; told != nil {
+		told(s.sandbox, before, after)
+	}
+}
+
 // Quiesce ends everything that runs in the sandbox, which stays usable; see
 // transport.Agent.Quiesce.
 func (s *Sandbox) Quiesce(ctx context.Context, grace time.Duration) (transport.Quiescence, error) {

@@ -17,7 +17,47 @@ import (
 	"github.com/sandlot-go/sandlot/acquire"
 	"github.com/sandlot-go/sandlot/internal/uuid"
 	"github.com/sandlot-go/sandlot/transport"
+	"github.com/sandlot-go/sandlot/transport/wire"
 )
+
+// A container that is restarted takes its programs with it and nothing else.
+func TestGuestRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		w := newWorld(t, setup{backend: func(c *acquire.Config) {
+			c.OnGuestRestart = func(sandbox, before, after string) { told = append(told, sandbox, before, after) }
+		}})
+		sb, err := w.backend.Create(t.Context(), acquire.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := sb.BootID()
+		cmd := sb.Command(t.Context(), "sleep", "600")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.sim.RestartGuest(sb.Name()); err != nil {
+			t.Fatal(err)
+		}
+		if e, ok := errors.AsType[*transport.CancelError](cmd.Wait()); !ok || !e.Restarted {
+			t.Errorf("the program that ran: %v, want a CancelError that knows of the restart", cmd.Wait())
+		}
+		out, err := sb.Command(t.Context(), "echo", "on").Output()
+		if err != nil || string(out) != "on\n" {
+			t.Errorf("afterwards: %q, %v", out, err)
+		}
+		if after := sb.BootID(); after == before || strings.Join(told, " ") != sb.Name()+" "+before+" "+after {
+			t.Errorf("boot ids %q and %q, told %q", before, after, told)
+		}
+		if f, err := sb.Features(t.Context()); err != nil || !f.Has(wire.FeatureSessions) {
+			t.Errorf("features %q, %v", f, err)
+		}
+		if err := sb.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		w.nothingLeft()
+	})
+}
 
 // What a guest can do is to be had through the handle, at its directory.
 func TestSurface(t *testing.T) {
