@@ -128,9 +128,11 @@ func (c *Cmd) Start() error {
 	return nil
 }
 
-// Wait waits until the program has ended and all its output is delivered. The
-// error is nil if the program exited 0, an *ExitError if it ended otherwise,
-// and a *StartError, *UnauthorizedError or *RetiringError if it did not start.
+// Wait waits until the program has ended, nobody holds its output any more, and
+// all of it is delivered; what the program has left in the background holds it
+// as well, unless it was redirected. The error is nil if the program exited 0,
+// an *ExitError if it ended otherwise, and a *StartError, *UnauthorizedError or
+// *RetiringError if it did not start.
 //
 // If the context ended before the program did, the program was ended. Then the
 // error wraps the context's cause: it is a *StoppedError when the end and all
