@@ -151,11 +151,11 @@ func TestTrialOfAMinimalImage(t *testing.T) {
 // addresses.
 func TestTrialConnectsToTheAgentWhereThereIsNothingElse(t *testing.T) {
 	t.Parallel()
-	address, _ := startGuest(t)
+	at, _ := startGuest(t)
 	_, flags := serve(t, sim.Config{Guest: func(_ map[string]any, c *guest.Config) {
 		c.DialContext = func(ctx context.Context, network, wanted string) (net.Conn, error) {
 			if strings.HasSuffix(wanted, ":1024") {
-				wanted = address
+				wanted = at.address
 			}
 			return (&net.Dialer{}).DialContext(ctx, network, wanted)
 		}
