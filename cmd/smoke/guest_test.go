@@ -30,6 +30,12 @@ func (p guestAt) command(args ...string) []string {
 
 // startGuest runs a guest agent and returns its place and workspace.
 func startGuest(t *testing.T) (at guestAt, workspace string) {
+	at, workspace, _ = startMortalGuest(t)
+	return at, workspace
+}
+
+// startMortalGuest also returns what ends the guest before the test does.
+func startMortalGuest(t *testing.T) (at guestAt, workspace string, stop func()) {
 	t.Helper()
 	workspace = t.TempDir()
 	s, err := guest.New(guest.Config{Token: guestSecret, Workspace: workspace})
@@ -42,11 +48,12 @@ func startGuest(t *testing.T) (at guestAt, workspace string) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		s.Close()
 		<-ended
 	})
-	return guestAt{l.Addr().String(), guestSecret}, workspace
+	t.Cleanup(stop)
+	return guestAt{l.Addr().String(), guestSecret}, workspace, stop
 }
 
 func TestGuest(t *testing.T) {

@@ -45,7 +45,7 @@ func guestShell(ctx context.Context, agent *transport.Agent, o guestOptions, s s
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stop()
-	wg.Go(func() { followSize(over, s.stdin, terminal) })
+	wg.Go(func() { followSize(over, s.stdin, terminal, cols, rows) })
 	wg.Go(func() { typeInto(over, terminal, s) })
 	defer context.AfterFunc(ctx, func() { leave(terminal, o.session) })()
 
