@@ -224,6 +224,7 @@ func TestGuestRefuses(t *testing.T) {
 		{"half of what a session is killed by", "-addr a:1 sessions kill", exitUsage, "kill ID"},
 		{"a flag of exec elsewhere", "-addr a:1 get -i a b", exitUsage, "-i does not go with get"},
 		{"a time that is none", "-addr a:1 exec -timeout -1s -- true", exitUsage, "-timeout"},
+		{"a time without a unit", "-addr a:1 exec -timeout 5 -- true", exitUsage, "-timeout|such as 30s"},
 		{"an unknown flag", "-addr a:1 -tty exec -- sh", exitUsage, "-tty"},
 	} {
 		t.Run(c.sentence, func(t *testing.T) {

@@ -31,6 +31,9 @@ func TestGuestTree(t *testing.T) {
 		t.Errorf("the directory alone was asked for, and no name may break the line\n%v", listed)
 	}
 	onGuest(t, nil, at, "ls", "-r", "in").expect(t, 0, "deep/er/b")
+	if a, deep := strings.Index(listed.stdout, " a\n"), strings.Index(listed.stdout, " deep\n"); a > deep {
+		t.Errorf("the names are in no order\n%v", listed)
+	}
 	onGuest(t, nil, at, "ls", "none").expect(t, exitFailed, "none")
 
 	back := filepath.Join(t.TempDir(), "back")
@@ -44,5 +47,12 @@ func TestGuestTree(t *testing.T) {
 		t.Error("a symbolic link of the guest's came through")
 	}
 	onGuest(t, nil, at, "tree", "get", "none", back).expect(t, exitFailed, "none")
+	empty := filepath.Join(t.TempDir(), "empty")
+	if r := onGuest(t, nil, at, "tree", "get", "none", empty); r.code != exitFailed || strings.Contains(r.stderr, "copied") {
+		t.Errorf("nothing was copied, and that is no news: %v", r)
+	}
+	if _, err := os.Lstat(empty); err == nil {
+		t.Error("a copy of nothing left a directory")
+	}
 	onGuest(t, nil, at, "tree", "move", "a", "b").expect(t, exitUsage, "put or get")
 }

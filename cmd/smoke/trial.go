@@ -54,7 +54,7 @@ func (t *trial) run(ctx context.Context) {
 		t.do(ctx, stepRead, fileBudget, t.read) &&
 		t.do(ctx, stepTree, fileBudget, t.tree) &&
 		t.do(ctx, stepPort, guestBudget, t.port) &&
-		t.do(ctx, stepFlush, guestBudget, offered(t.flush)) &&
+		t.do(ctx, stepFlush, fileBudget, offered(t.flush)) &&
 		t.do(ctx, stepRenew, renewBudget, t.renew) &&
 		t.do(ctx, stepQuiesce, guestBudget, offered(t.quiesce)) // ends what the others have left
 	t.do(context.WithoutCancel(ctx), stepRelease, releaseBudget, t.release)
