@@ -101,9 +101,11 @@ func (m *misspelling) Read(p []byte) (int, error) {
 func TestTrialInterrupted(t *testing.T) {
 	t.Parallel()
 	cluster, flags := serve(t, sim.Config{})
+	var all []*session
 	var wg sync.WaitGroup
 	for i, name := range []string{stepStream, stepAttach, stepTerminal, stepSession, stepTree, stepPort, stepQuiesce} {
 		s := connected(t, flags)
+		all = append(all, s)
 		wg.Go(func() {
 			ctx, interrupt := context.WithCancelCause(t.Context())
 			defer interrupt(nil)
@@ -118,12 +120,14 @@ func TestTrialInterrupted(t *testing.T) {
 			if failure != nil && failure.Reason != "interrupted" || last.name != stepRelease || !last.ok { // it may have been faster
 				t.Errorf("interrupted in %s: failure %+v, the last step is %+v", name, failure, last)
 			}
-			if _, err := s.findLeaks(t.Context()); err != nil {
-				t.Errorf("interrupted in %s: %v", name, err)
-			}
 		})
 	}
 	wg.Wait()
+	for _, s := range all { // they all have the same label
+		if _, err := s.findLeaks(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
 	expectNothingLeft(t, cluster)
 }
 
