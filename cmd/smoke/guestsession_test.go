@@ -169,7 +169,17 @@ func TestGuestSessions(t *testing.T) {
 	if code := <-b.ended; code != exitNoResult {
 		t.Errorf("exit code %d of a shell that was interrupted, want %d", code, exitNoResult)
 	}
-	// The guest learns of the end of the connection a moment later.
+	awaitDetached(t, at).expect(t, 0, "running")
+	onGuest(t, nil, at, "sessions", "read", "work").expect(t, 0, "it is up")
+	onGuest(t, strings.NewReader(""), at, "shell", "-session", "work", "--", "true").expect(t, exitNoResult, "work runs")
+	onGuest(t, nil, at, "sessions", "kill", "work").expect(t, 0, "has ended")
+	onGuest(t, nil, at, "sessions", "kill", "none").expect(t, exitFailed, "none")
+}
+
+// awaitDetached lists the sessions once nobody is attached: the guest learns of
+// the end of a connection a moment later.
+func awaitDetached(t *testing.T, at guestAt) ran {
+	t.Helper()
 	listed := onGuest(t, nil, at, "sessions")
 	for range 200 {
 		if !strings.Contains(listed.stdout, "attached") {
@@ -178,9 +188,5 @@ func TestGuestSessions(t *testing.T) {
 		<-time.After(10 * time.Millisecond)
 		listed = onGuest(t, nil, at, "sessions")
 	}
-	listed.expect(t, 0, "running")
-	onGuest(t, nil, at, "sessions", "read", "work").expect(t, 0, "it is up")
-	onGuest(t, strings.NewReader(""), at, "shell", "-session", "work", "--", "true").expect(t, exitNoResult, "work runs")
-	onGuest(t, nil, at, "sessions", "kill", "work").expect(t, 0, "has ended")
-	onGuest(t, nil, at, "sessions", "kill", "none").expect(t, exitFailed, "none")
+	return listed
 }

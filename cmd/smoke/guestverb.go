@@ -52,6 +52,7 @@ func guestVerbs() []guestVerb {
   shell [flags] [-- CMD ARGS] a terminal, raw if standard input is one; the guest's shell by default
       -session ID             as a session: it is started if it is not there, attached to if it is, and outlives this program
       -dir DIR                working directory of what is started
+                              at a terminal ~ and . at the beginning of a line leave it, which a session survives; ~~ is ~
 `, "a program and its arguments", 0, -1, []string{"session", "dir"}, guestShell},
 		{"sessions", `
   sessions [read|kill ID]     list the guest's sessions, print what is kept of one's output, or kill one

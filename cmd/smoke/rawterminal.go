@@ -38,21 +38,21 @@ func stty(ctx context.Context, terminal *os.File, args ...string) (string, error
 // makeRaw has our own terminal pass on every key as it is, until restore or the
 // end of ctx: who has asked for that may not wait for the rest. What is no
 // terminal is left alone.
-func makeRaw(ctx context.Context, stdin io.Reader) (restore func(), err error) {
+func makeRaw(ctx context.Context, stdin io.Reader) (raw bool, restore func(), err error) {
 	terminal, ok := ownTerminal(stdin)
 	if !ok {
-		return func() {}, nil
+		return false, func() {}, nil
 	}
 	saved, err := stty(ctx, terminal, "-g")
 	if err != nil {
-		return func() {}, nil // a character device, and no terminal
+		return false, func() {}, nil // a character device, and no terminal
 	}
 	if _, err := stty(ctx, terminal, "raw", "-echo"); err != nil {
-		return nil, fmt.Errorf("the terminal cannot be made raw: %w", err)
+		return false, nil, fmt.Errorf("the terminal cannot be made raw: %w", err)
 	}
 	once := sync.OnceFunc(func() { stty(context.WithoutCancel(ctx), terminal, saved) })
 	stop := context.AfterFunc(ctx, once)
-	return func() {
+	return true, func() {
 		stop()
 		once()
 	}, nil

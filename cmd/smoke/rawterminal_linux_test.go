@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -133,6 +134,33 @@ func TestGuestShellAtATerminal(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A session is left by the escape, runs on, and is there to come back to.
+func TestGuestShellIsLeftAtATerminal(t *testing.T) {
+	t.Parallel()
+	at, _ := startGuest(t)
+	for sentence, c := range map[string]struct {
+		args []string
+		code string
+	}{
+		"a session": {[]string{"shell", "-session", "work", "--", "sh", "-c", shellProgram}, "0"},
+		"a program": {[]string{"shell", "--", "sh", "-c", shellProgram}, strconv.Itoa(exitNoResult)},
+	} {
+		p := sitDown(t, at.command(c.args...))
+		p.sees("size")
+		if _, err := io.WriteString(p.terminal, "\r~."); err != nil {
+			t.Fatal(err)
+		}
+		if code := p.sees("code"); code != c.code {
+			t.Errorf("%s: exit code %s, want %s", sentence, code, c.code)
+		}
+		if after := p.sees("terminal"); after != "restored" {
+			t.Errorf("%s: the terminal is not what it was: %s", sentence, after)
+		}
+	}
+	awaitDetached(t, at).expect(t, 0, "work", "running")
+	onGuest(t, nil, at, "sessions", "kill", "work").expect(t, 0, "has ended")
 }
 
 // A shell that never came about leaves the terminal alone.
