@@ -173,6 +173,7 @@ func TestGuestSessions(t *testing.T) {
 	onGuest(t, nil, at, "sessions", "read", "work").expect(t, 0, "it is up")
 	onGuest(t, strings.NewReader(""), at, "shell", "-session", "work", "--", "true").expect(t, exitNoResult, "work runs")
 	onGuest(t, nil, at, "sessions", "kill", "work").expect(t, 0, "has ended")
+	onGuest(t, strings.NewReader(""), at, "shell", "-session", "work").expect(t, exitNoResult, "work has ended (signal-9)", "sessions read work")
 	onGuest(t, nil, at, "sessions", "kill", "none").expect(t, exitFailed, "none")
 }
 

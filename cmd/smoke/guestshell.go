@@ -90,10 +90,14 @@ func openShell(ctx context.Context, agent *transport.Agent, id string, config tr
 		return nil, err
 	}
 	for _, session := range sessions {
-		if session.ID == id && session.Running {
-			if config.Path != "" {
-				return nil, fmt.Errorf("session %s runs %s already: leave the program out to attach to it, or choose another id", id, printable(session.Path))
-			}
+		switch {
+		case session.ID != id:
+		case !session.Running:
+			return nil, fmt.Errorf("session %s has ended (%s) and is remembered for a while: choose another id; \"smoke guest sessions read %s\" prints its output",
+				id, sessionState(session), id)
+		case config.Path != "":
+			return nil, fmt.Errorf("session %s runs %s already: leave the program out to attach to it, or choose another id", id, printable(session.Path))
+		default:
 			return agent.AttachSession(ctx, id, 0, config.Cols, config.Rows)
 		}
 	}
