@@ -6,7 +6,7 @@ import (
 )
 
 // errLeft is the cause of a shell that somebody has left by the escape.
-var errLeft = errors.New("left by ~.")
+var errLeft = errors.New("left from the keyboard")
 
 // An escaping reads keys of a terminal, of which none but these can be meant for
 // us: as for ssh, ~ and a dot at the beginning of a line leave, and ~~ is ~.
