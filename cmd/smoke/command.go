@@ -36,7 +36,7 @@ func commands() []command {
 	return []command{
 		{"run", "get a sandbox, use it, give it back; the default", runUsage, runCommand},
 		{"sim", "serve a simulated cluster to other programs", simUsage, simCommand},
-		{"guest", "talk to one guest agent", guestUsage, guestCommand},
+		{"guest", "talk to one guest agent", guestUsage(""), guestCommand},
 		{"explain", "say whether a pod is closed, and which policy, rule and peer opens it", explainUsage, explainCommand},
 	}
 }
@@ -61,6 +61,10 @@ func run(ctx context.Context, s streams, args []string) int {
 		return refuse(s.stderr, "smoke", err)
 	}
 	code, err := c.run(ctx, s, args)
+	if part, ok := errors.AsType[*helpError](err); ok {
+		fmt.Fprint(s.stdout, part.text)
+		return exitOK
+	}
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(s.stdout, c.usage)
 		return exitOK
@@ -151,6 +155,9 @@ func parse(fs *flag.FlagSet, args []string) error {
 	}
 	if name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: "); unknown {
 		return usagef("there is no flag %s", name)
+	}
+	if before, bad := strings.CutSuffix(err.Error(), ": parse error"); bad {
+		return usagef("%s: want a number, or a duration such as 30s or 5m", before)
 	}
 	return usagef("%v", err)
 }

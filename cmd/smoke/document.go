@@ -26,12 +26,13 @@ type document struct {
 }
 
 type documentStep struct {
-	Name   string   `json:"name"`
-	OK     bool     `json:"ok"`
-	MS     float64  `json:"ms"`
-	Detail string   `json:"detail"`
-	P50    *float64 `json:"p50_ms,omitempty"` // over more than one sandbox
-	Max    *float64 `json:"max_ms,omitempty"`
+	Name    string   `json:"name"`
+	OK      bool     `json:"ok"`
+	Skipped bool     `json:"skipped,omitempty"` // the guest does not offer it; ok is true
+	MS      float64  `json:"ms"`
+	Detail  string   `json:"detail"`
+	P50     *float64 `json:"p50_ms,omitempty"` // over more than one sandbox
+	Max     *float64 `json:"max_ms,omitempty"`
 }
 
 type documentAcquire struct {
@@ -77,7 +78,7 @@ func (r *result) document() document {
 		Notes:         append([]string{}, r.notes...),
 	}
 	for _, s := range r.steps {
-		step := documentStep{Name: s.name, OK: s.ok, MS: milliseconds(s.took), Detail: s.detail}
+		step := documentStep{Name: s.name, OK: s.ok, Skipped: s.skipped, MS: milliseconds(s.took), Detail: s.detail}
 		if sp, several := r.spreads[s.name]; several {
 			p50, most := milliseconds(sp.p50), milliseconds(sp.most)
 			step.P50, step.Max = &p50, &most

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -139,25 +138,11 @@ func TestExplainReadsAgain(t *testing.T) {
 
 // On a real server the pool's pods are closed to strangers.
 func TestLiveExplain(t *testing.T) {
-	server, namespace := os.Getenv("RIG_SERVER"), os.Getenv("RIG_NAMESPACE")
-	if server == "" {
-		t.Skip("no RIG_SERVER: the live tier needs a real API server, see the README")
-	}
-	token, err := os.ReadFile(os.Getenv("RIG_TOKEN_FILE"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := k8s.New(k8s.Config{Server: server, CAFile: os.Getenv("RIG_CA"), Namespace: namespace,
-		Token: func(context.Context) (string, error) { return strings.TrimSpace(string(token)), nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.CloseIdleConnections()
-	pods, err := client.List(t.Context(), k8s.Pods, k8s.ListOptions{LabelSelector: "agents.x-k8s.io/warm-pool-sandbox"})
+	pods, err := liveClient(t).List(t.Context(), k8s.Pods, k8s.ListOptions{LabelSelector: "agents.x-k8s.io/warm-pool-sandbox"})
 	if err != nil || len(pods.Items) == 0 {
 		t.Fatalf("%d pods in pools, %v", len(pods.Items), err)
 	}
-	flags := []string{"explain", "-server", server, "-ca", os.Getenv("RIG_CA"), "-namespace", namespace, "-token-file", os.Getenv("RIG_TOKEN_FILE"), "-pod", pods.Items[0].Name()}
+	flags := append(append([]string{"explain"}, liveFlags(t)...), "-pod", pods.Items[0].Name())
 	x := decodeExplanation(t, smoke(t, append(flags, "-json", "-from", "192.0.2.1", "-outside")...))
 	if x.Ingress.Verdict != policy.Closed || len(x.Ingress.Examined) == 0 || len(x.Unread) == 0 {
 		t.Errorf("the document is %+v", x)

@@ -2,44 +2,22 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/sandlot-go/sandlot/transport"
 )
-
-const guestUsage = `smoke guest -addr HOST:PORT [-token T | -token-file FILE] COMMAND: talk to one guest agent
-
-  health                      whether it is well and what it can do
-  exec [flags] -- CMD ARGS    run a program; its output and exit code are passed on
-      -i                      pass on standard input, which must come to its end before the program starts
-      -dir DIR                working directory, inside the workspace
-      -timeout DURATION       default 5m
-      -retain                 have the guest keep the last of the output; the id for attach goes to standard error
-  attach [-from OFFSET] ID    follow such a program, from an offset of its output on; interrupting it does not end it
-  put LOCAL|- REMOTE          write a file of the guest
-  get REMOTE LOCAL|-          read one; LOCAL appears whole or not at all
-  ls [-r] [DIR]               list a directory, the workspace by default; with -r all below it, too
-  tree put LOCAL REMOTE       copy a directory's files and directories into one of the guest
-  tree get REMOTE LOCAL       copy them from the guest; what is no regular file is left out and named
-  shell [flags] [-- CMD ARGS] a terminal, raw if standard input is one; the guest's shell by default
-      -session ID             as a session: it is started if it is not there, attached to if it is, and outlives this program
-      -dir DIR                working directory of what is started
-  sessions [read|kill ID]     list the guest's sessions, print what is kept of one's output, or kill one
-  forward [ADDRESS:]LOCAL:PORT
-                              pass on connections to LOCAL, default address 127.0.0.1, to PORT in the guest, until interrupted
-
-The token is the uid of the guest's pod. It may also be given in the environment as SMOKE_GUEST_TOKEN.
-Exit codes: 0 ok, 1 failed, 2 wrong flags. exec, attach and shell exit as the program did, with 128+n if signal n ended it,
-124 if it ran out of time, and 125 if it did not run or its end was never heard of.
-`
 
 const tokenVariable = "SMOKE_GUEST_TOKEN"
 
@@ -67,30 +45,6 @@ type guestOptions struct {
 	deep    bool
 }
 
-// A guestVerb is a command of smoke guest.
-type guestVerb struct {
-	name        string
-	operands    string // in words
-	least, most int    // of them; most of -1 is any number
-	flags       []string
-	run         func(context.Context, *transport.Agent, guestOptions, streams) (int, error)
-}
-
-func guestVerbs() []guestVerb {
-	return []guestVerb{
-		{"health", "no arguments", 0, 0, nil, guestHealth},
-		{"exec", "a program and its arguments", 1, -1, []string{"i", "dir", "timeout", "retain"}, guestExec},
-		{"attach", "an ID", 1, 1, []string{"from"}, guestAttach},
-		{"put", "LOCAL and REMOTE", 2, 2, nil, guestPut},
-		{"get", "REMOTE and LOCAL", 2, 2, nil, guestGet},
-		{"ls", "at most one directory", 0, 1, []string{"r"}, guestList},
-		{"tree", "put LOCAL REMOTE or get REMOTE LOCAL", 3, 3, nil, guestTree},
-		{"shell", "a program and its arguments", 0, -1, []string{"session", "dir"}, guestShell},
-		{"sessions", "nothing, read ID or kill ID", 0, 2, nil, guestSessions},
-		{"forward", "[ADDRESS:]LOCAL:PORT", 1, 1, nil, guestForward},
-	}
-}
-
 func guestCommand(ctx context.Context, s streams, args []string) (int, error) {
 	o, err := parseGuest(args, s.environ)
 	if err != nil {
@@ -101,7 +55,35 @@ func guestCommand(ctx context.Context, s streams, args []string) (int, error) {
 		return exitFailed, usagef("%v", err)
 	}
 	defer agent.Close()
-	return o.command.run(ctx, agent, o, s)
+	stdout := &pipeWatch{w: s.stdout}
+	s.stdout = stdout
+	code, err := o.command.run(ctx, agent, o, s)
+	if stdout.broken.Load() {
+		return exitSignal + sigpipe, nil // nobody is interested any more, such as in the rest of a list that goes to head
+	}
+	if _, misused := errors.AsType[*usageError](err); err != nil && !misused {
+		err = advised(err)
+	}
+	return code, err
+}
+
+// sigpipe is what ends a program that writes to a pipe which nobody reads, by
+// its number. Here it is an error of the writer, so that there is time to end
+// what runs in the guest.
+const sigpipe = 13
+
+// A pipeWatch knows of a pipe that nobody reads any more.
+type pipeWatch struct {
+	w      io.Writer
+	broken atomic.Bool
+}
+
+func (p *pipeWatch) Write(b []byte) (int, error) {
+	n, err := p.w.Write(b)
+	if errors.Is(err, syscall.EPIPE) {
+		p.broken.Store(true)
+	}
+	return n, err
 }
 
 // parseGuest reads the flags before and after the command's name.
@@ -131,12 +113,16 @@ func parseGuest(args, environ []string) (guestOptions, error) {
 		}
 	}
 	switch {
+	case fs.Arg(0) == "help":
+		return o, &helpError{guestUsage(fs.Arg(1))}
 	case fs.NArg() == 0:
 		return o, usagef("no command: give one of %s", strings.Join(names, ", "))
 	case o.command == nil:
 		return o, usagef("there is no command %q: give one of %s", fs.Arg(0), strings.Join(names, ", "))
 	}
-	if err := parse(fs, fs.Args()[1:]); err != nil {
+	if err := parse(fs, fs.Args()[1:]); errors.Is(err, flag.ErrHelp) {
+		return o, &helpError{guestUsage(o.command.name)}
+	} else if err != nil {
 		return o, err
 	}
 	o.args = fs.Args()

@@ -20,8 +20,22 @@ import (
 
 const guestSecret = "hunter2-of-the-guest"
 
-// startGuest runs a guest agent and returns its address and workspace.
-func startGuest(t *testing.T) (address, workspace string) {
+// A guestAt is where a guest agent is, and what it wants to hear.
+type guestAt struct{ address, token string }
+
+// command is a smoke guest that goes there.
+func (p guestAt) command(args ...string) []string {
+	return append([]string{"guest", "-addr", p.address, "-token", p.token}, args...)
+}
+
+// startGuest runs a guest agent and returns its place and workspace.
+func startGuest(t *testing.T) (at guestAt, workspace string) {
+	at, workspace, _ = startMortalGuest(t)
+	return at, workspace
+}
+
+// startMortalGuest also returns what ends the guest before the test does.
+func startMortalGuest(t *testing.T) (at guestAt, workspace string, stop func()) {
 	t.Helper()
 	workspace = t.TempDir()
 	s, err := guest.New(guest.Config{Token: guestSecret, Workspace: workspace})
@@ -34,16 +48,17 @@ func startGuest(t *testing.T) (address, workspace string) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		s.Close()
 		<-ended
 	})
-	return l.Addr().String(), workspace
+	t.Cleanup(stop)
+	return guestAt{l.Addr().String(), guestSecret}, workspace, stop
 }
 
 func TestGuest(t *testing.T) {
 	t.Parallel()
-	address, workspace := startGuest(t)
+	at, workspace := startGuest(t)
 	local := filepath.Join(t.TempDir(), "local")
 	large := bytes.Repeat([]byte("0123456789abcdef"), 4096)
 	if err := os.WriteFile(local, large, 0o600); err != nil {
@@ -84,7 +99,7 @@ func TestGuest(t *testing.T) {
 			if stdin == nil {
 				stdin = neverEnding{t}
 			}
-			r := smokeWith(t.Context(), stdin, nil, append([]string{"guest", "-addr", address, "-token", guestSecret}, c.args...)...)
+			r := smokeWith(t.Context(), stdin, nil, at.command(c.args...)...)
 			r.expect(t, c.code)
 			if c.args[0] != "health" && r.stdout != c.stdout {
 				t.Errorf("standard output is %q, want %q", r.stdout, c.stdout)
@@ -108,7 +123,7 @@ func TestGuest(t *testing.T) {
 		"from the environment":   {[]string{tokenVariable + "=" + guestSecret}, nil},
 		"after the command name": {nil, nil},
 	} {
-		args := append([]string{"guest", "-addr", address}, how.flags...)
+		args := append([]string{"guest", "-addr", at.address}, how.flags...)
 		args = append(args, "exec")
 		if how.flags == nil && how.environ == nil {
 			args = append(args, "-token", guestSecret)
@@ -118,9 +133,9 @@ func TestGuest(t *testing.T) {
 			t.Errorf("the token %s: %v", name, r)
 		}
 	}
-	r := smoke(t, "guest", "-addr", address, "-token", "another", "exec", "--", "true")
+	r := smoke(t, "guest", "-addr", at.address, "-token", "another", "exec", "--", "true")
 	r.expect(t, exitNoResult, "refused the token")
-	r = smoke(t, "guest", "-addr", address, "health")
+	r = smoke(t, "guest", "-addr", at.address, "health")
 	r.expect(t, 0, "ok: true", "retiring: false", "features: ")
 }
 
@@ -128,17 +143,17 @@ func TestGuest(t *testing.T) {
 // stays open for ever.
 func TestGuestExecDoesNotWaitForItsStandardInput(t *testing.T) {
 	t.Parallel()
-	address, _ := startGuest(t)
+	at, _ := startGuest(t)
 	r, w := io.Pipe()
 	defer w.Close()
-	got := smokeWith(t.Context(), r, nil, "guest", "-addr", address, "-token", guestSecret, "exec", "--", "echo", "done")
+	got := smokeWith(t.Context(), r, nil, at.command("exec", "--", "echo", "done")...)
 	got.expect(t, 0, "done\n")
 }
 
 // Whoever waits for a standard input that says nothing can still be interrupted.
 func TestGuestWaitsForStandardInputWithPatience(t *testing.T) {
 	t.Parallel()
-	address, _ := startGuest(t)
+	at, _ := startGuest(t)
 	for code, args := range map[int][]string{exitNoResult: {"exec", "-i", "--", "cat"}, exitFailed: {"put", "-", "file"}} {
 		r, w := io.Pipe()
 		ctx, interrupt := context.WithCancelCause(t.Context())
@@ -147,7 +162,7 @@ func TestGuestWaitsForStandardInputWithPatience(t *testing.T) {
 			<-asked.asked
 			interrupt(errors.New("interrupt signal received"))
 		}()
-		got := smokeWith(ctx, asked, nil, append([]string{"guest", "-addr", address, "-token", guestSecret}, args...)...)
+		got := smokeWith(ctx, asked, nil, at.command(args...)...)
 		got.expect(t, code, "interrupt signal received")
 		w.Close() // ends the Read that was given up
 	}
@@ -168,13 +183,13 @@ func (a *askedReader) Read(p []byte) (int, error) {
 // An interrupted exec ends its program, not only itself.
 func TestGuestExecInterrupted(t *testing.T) {
 	t.Parallel()
-	address, workspace := startGuest(t)
+	at, workspace := startGuest(t)
 	ctx, interrupt := context.WithCancelCause(t.Context())
 	stdout, stderr := newLockedBuffer(), newLockedBuffer()
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, streams{neverEnding{t}, stdout, stderr, nil}, []string{"guest", "-addr", address, "-token", guestSecret,
-			"exec", "--", "sh", "-c", `trap "echo told > told; exit" TERM; echo ready; while :; do sleep 0.01; done`})
+		ended <- run(ctx, streams{neverEnding{t}, stdout, stderr, nil}, at.command(
+			"exec", "--", "sh", "-c", `trap "echo told > told; exit" TERM; echo ready; while :; do sleep 0.01; done`))
 	}()
 	stdout.await(t, "ready")
 	interrupt(errors.New("interrupt signal received"))
@@ -209,6 +224,7 @@ func TestGuestRefuses(t *testing.T) {
 		{"half of what a session is killed by", "-addr a:1 sessions kill", exitUsage, "kill ID"},
 		{"a flag of exec elsewhere", "-addr a:1 get -i a b", exitUsage, "-i does not go with get"},
 		{"a time that is none", "-addr a:1 exec -timeout -1s -- true", exitUsage, "-timeout"},
+		{"a time without a unit", "-addr a:1 exec -timeout 5 -- true", exitUsage, "-timeout|such as 30s"},
 		{"an unknown flag", "-addr a:1 -tty exec -- sh", exitUsage, "-tty"},
 	} {
 		t.Run(c.sentence, func(t *testing.T) {

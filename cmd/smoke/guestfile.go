@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/sandlot-go/sandlot/transport"
 )
@@ -13,12 +12,15 @@ func guestPut(ctx context.Context, agent *transport.Agent, o guestOptions, s str
 	local, remote := o.args[0], o.args[1]
 	r := heed(ctx, s.stdin)
 	if local != "-" {
-		f, err := os.Open(local)
+		f, err := openHeeding(ctx, local)
 		if err != nil {
 			return exitFailed, err
 		}
 		defer f.Close()
 		r = f
+		if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+			r = heed(ctx, f) // it may say nothing for long
+		}
 	}
 	n, err := agent.WriteFile(ctx, remote, r)
 	if err != nil {

@@ -21,27 +21,35 @@ type background struct {
 	ended          chan int
 }
 
-func inBackground(t *testing.T, stdin io.Reader, address string, args ...string) background {
+func inBackground(t *testing.T, stdin io.Reader, at guestAt, args ...string) background {
 	ctx, interrupt := context.WithCancelCause(t.Context())
 	b := background{interrupt, newLockedBuffer(), newLockedBuffer(), make(chan int, 1)}
 	go func() {
-		b.ended <- run(ctx, streams{stdin, b.stdout, b.stderr, nil}, append([]string{"guest", "-addr", address, "-token", guestSecret}, args...))
+		b.ended <- run(ctx, streams{stdin, b.stdout, b.stderr, nil}, at.command(args...))
 	}()
 	return b
 }
 
+// forwarding is the address that a forward listens at.
+func (b background) forwarding(t *testing.T) string {
+	t.Helper()
+	_, line, _ := strings.Cut(b.stderr.await(t, " to port "), "forwarding ")
+	local, _, _ := strings.Cut(line, " ")
+	return local
+}
+
 // onGuest runs a command to its end.
-func onGuest(t *testing.T, stdin io.Reader, address string, args ...string) ran {
+func onGuest(t *testing.T, stdin io.Reader, at guestAt, args ...string) ran {
 	t.Helper()
 	if stdin == nil {
 		stdin = neverEnding{t}
 	}
-	return smokeWith(t.Context(), stdin, nil, append([]string{"guest", "-addr", address, "-token", guestSecret}, args...)...)
+	return smokeWith(t.Context(), stdin, nil, at.command(args...)...)
 }
 
 func TestGuestForward(t *testing.T) {
 	t.Parallel()
-	address, _ := startGuest(t)
+	at, _ := startGuest(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -55,9 +63,8 @@ func TestGuestForward(t *testing.T) {
 		<-served
 	}()
 
-	b := inBackground(t, neverEnding{t}, address, "forward", "0:"+strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
-	_, line, _ := strings.Cut(b.stderr.await(t, " to port "), "forwarding ")
-	local, _, _ := strings.Cut(line, " ")
+	b := inBackground(t, neverEnding{t}, at, "forward", "0:"+strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+	local := b.forwarding(t)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for range 3 {
 		resp, err := client.Get("http://" + local)
@@ -83,16 +90,15 @@ func TestGuestForward(t *testing.T) {
 
 func TestGuestForwardToNobody(t *testing.T) {
 	t.Parallel()
-	address, _ := startGuest(t)
+	at, _ := startGuest(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	port := l.Addr().(*net.TCPAddr).Port
 	l.Close()
-	b := inBackground(t, neverEnding{t}, address, "forward", "0:"+strconv.Itoa(port))
-	_, line, _ := strings.Cut(b.stderr.await(t, " to port "), "forwarding ")
-	local, _, _ := strings.Cut(line, " ")
+	b := inBackground(t, neverEnding{t}, at, "forward", "0:"+strconv.Itoa(port))
+	local := b.forwarding(t)
 	conn, err := net.Dial("tcp", local)
 	if err != nil {
 		t.Fatal(err)
@@ -108,27 +114,27 @@ func TestGuestForwardToNobody(t *testing.T) {
 
 func TestGuestAttach(t *testing.T) {
 	t.Parallel()
-	address, _ := startGuest(t)
-	r := onGuest(t, nil, address, "exec", "-retain", "--", "sh", "-c", "echo one; echo two >&2; exit 3")
+	at, _ := startGuest(t)
+	r := onGuest(t, nil, at, "exec", "-retain", "--", "sh", "-c", "echo one; echo two >&2; exit 3")
 	r.expect(t, 3, "one\n", "two\n", "smoke: execution ")
 	_, id, _ := strings.Cut(r.stderr, "smoke: execution ")
 	id = strings.Fields(id)[0]
 	for range 2 { // as often as one likes
-		again := onGuest(t, nil, address, "attach", id)
+		again := onGuest(t, nil, at, "attach", id)
 		if again.code != 3 || again.stdout != "one\n" || again.stderr != "two\n" {
 			t.Errorf("attached after the end: %v", again)
 		}
 	}
-	rest := onGuest(t, nil, address, "attach", "-from", "4", id)
+	rest := onGuest(t, nil, at, "attach", "-from", "4", id)
 	if rest.code != 3 || len(rest.stdout)+len(rest.stderr) != 4 {
 		t.Errorf("from the fifth byte of eight on: %v", rest)
 	}
-	onGuest(t, nil, address, "attach", "no-such-execution").expect(t, exitNoResult, "no-such-execution")
+	onGuest(t, nil, at, "attach", "no-such-execution").expect(t, exitNoResult, "no-such-execution")
 }
 
 func TestGuestShell(t *testing.T) {
 	t.Parallel()
-	address, _ := startGuest(t)
+	at, _ := startGuest(t)
 	for sentence, c := range map[string]struct {
 		stdin  string
 		args   []string
@@ -142,7 +148,7 @@ func TestGuestShell(t *testing.T) {
 		"a signal ends it":            {"", []string{"--", "sh", "-c", "kill -TERM $$"}, 128 + 15, ""},
 		"a program that is not there": {"", []string{"--", "no-such-program"}, exitNoResult, ""},
 	} {
-		r := onGuest(t, strings.NewReader(c.stdin), address, append([]string{"shell"}, c.args...)...)
+		r := onGuest(t, strings.NewReader(c.stdin), at, append([]string{"shell"}, c.args...)...)
 		if r.code != c.code || !strings.Contains(r.stdout, c.stdout) {
 			t.Errorf("%s: want exit code %d and %q\n%v", sentence, c.code, c.stdout, r)
 		}
@@ -151,30 +157,37 @@ func TestGuestShell(t *testing.T) {
 
 func TestGuestSessions(t *testing.T) {
 	t.Parallel()
-	address, _ := startGuest(t)
-	onGuest(t, nil, address, "sessions").expect(t, 0, "STATE")
+	at, _ := startGuest(t)
+	onGuest(t, nil, at, "sessions").expect(t, 0, "STATE")
 
 	r, w := io.Pipe()
 	defer w.Close()
-	b := inBackground(t, r, address, "shell", "-session", "work", "--", "sh", "-c", "echo it is up; sleep 600")
+	b := inBackground(t, r, at, "shell", "-session", "work", "--", "sh", "-c", "echo it is up; sleep 600")
 	b.stdout.await(t, "it is up")
-	onGuest(t, nil, address, "sessions").expect(t, 0, "work", "attached", "sleep 600")
+	onGuest(t, nil, at, "sessions").expect(t, 0, "work", "attached", "sleep 600")
 	b.interrupt(errInterrupt)
 	if code := <-b.ended; code != exitNoResult {
 		t.Errorf("exit code %d of a shell that was interrupted, want %d", code, exitNoResult)
 	}
-	// The guest learns of the end of the connection a moment later.
-	listed := onGuest(t, nil, address, "sessions")
+	awaitDetached(t, at).expect(t, 0, "running")
+	onGuest(t, nil, at, "sessions", "read", "work").expect(t, 0, "it is up")
+	onGuest(t, strings.NewReader(""), at, "shell", "-session", "work", "--", "true").expect(t, exitNoResult, "work runs")
+	onGuest(t, nil, at, "sessions", "kill", "work").expect(t, 0, "has ended")
+	onGuest(t, strings.NewReader(""), at, "shell", "-session", "work").expect(t, exitNoResult, "work has ended (signal-9)", "sessions read work")
+	onGuest(t, nil, at, "sessions", "kill", "none").expect(t, exitFailed, "none")
+}
+
+// awaitDetached lists the sessions once nobody is attached: the guest learns of
+// the end of a connection a moment later.
+func awaitDetached(t *testing.T, at guestAt) ran {
+	t.Helper()
+	listed := onGuest(t, nil, at, "sessions")
 	for range 200 {
 		if !strings.Contains(listed.stdout, "attached") {
 			break
 		}
 		<-time.After(10 * time.Millisecond)
-		listed = onGuest(t, nil, address, "sessions")
+		listed = onGuest(t, nil, at, "sessions")
 	}
-	listed.expect(t, 0, "running")
-	onGuest(t, nil, address, "sessions", "read", "work").expect(t, 0, "it is up")
-	onGuest(t, strings.NewReader(""), address, "shell", "-session", "work", "--", "true").expect(t, exitNoResult, "work runs")
-	onGuest(t, nil, address, "sessions", "kill", "work").expect(t, 0, "has ended")
-	onGuest(t, nil, address, "sessions", "kill", "none").expect(t, exitFailed, "none")
+	return listed
 }

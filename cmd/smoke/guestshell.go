@@ -35,7 +35,9 @@ func guestShell(ctx context.Context, agent *transport.Agent, o guestOptions, s s
 	if gap := terminal.Gap(); gap != (transport.Gap{}) {
 		reportGap(s)(gap)
 	}
-	restore, err := makeRaw(ctx, s.stdin)
+	ctx, leaveIt := context.WithCancelCause(ctx)
+	defer leaveIt(nil)
+	raw, restore, err := makeRaw(ctx, s.stdin)
 	if err != nil {
 		return exitNoResult, err
 	}
@@ -45,8 +47,12 @@ func guestShell(ctx context.Context, agent *transport.Agent, o guestOptions, s s
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stop()
-	wg.Go(func() { followSize(over, s.stdin, terminal) })
-	wg.Go(func() { typeInto(over, terminal, s) })
+	wg.Go(func() { followSize(over, s.stdin, terminal, cols, rows) })
+	wg.Go(func() {
+		if typeInto(over, terminal, s, raw) == errLeft {
+			leaveIt(errLeft)
+		}
+	})
 	defer context.AfterFunc(ctx, func() { leave(terminal, o.session) })()
 
 	_, copyErr := io.Copy(s.stdout, terminal)
@@ -55,6 +61,11 @@ func guestShell(ctx context.Context, agent *transport.Agent, o guestOptions, s s
 	}
 	err = terminal.Wait()
 	if ctx.Err() != nil {
+		restore()
+		if context.Cause(ctx) == errLeft && o.session != "" {
+			fmt.Fprintf(s.stderr, "\nsmoke: left session %s, which runs on\n", o.session)
+			return exitOK, nil
+		}
 		return exitNoResult, context.Cause(ctx)
 	}
 	if end, ok := errors.AsType[*transport.TerminalError](err); ok {
@@ -79,10 +90,14 @@ func openShell(ctx context.Context, agent *transport.Agent, id string, config tr
 		return nil, err
 	}
 	for _, session := range sessions {
-		if session.ID == id && session.Running {
-			if config.Path != "" {
-				return nil, fmt.Errorf("session %s runs %s already: leave the program out to attach to it, or choose another id", id, printable(session.Path))
-			}
+		switch {
+		case session.ID != id:
+		case !session.Running:
+			return nil, fmt.Errorf("session %s has ended (%s) and is remembered for a while: choose another id; \"smoke guest sessions read %s\" prints its output",
+				id, sessionState(session), id)
+		case config.Path != "":
+			return nil, fmt.Errorf("session %s runs %s already: leave the program out to attach to it, or choose another id", id, printable(session.Path))
+		default:
 			return agent.AttachSession(ctx, id, 0, config.Cols, config.Rows)
 		}
 	}
@@ -90,10 +105,15 @@ func openShell(ctx context.Context, agent *transport.Agent, id string, config tr
 }
 
 // typeInto passes standard input on. Its end is the end of the input for the
-// program, too, and a failure is told but ends nothing: the program may go on.
-func typeInto(ctx context.Context, terminal *transport.Terminal, s streams) {
+// program, too, and a failure is told but ends nothing: the program may go on. It
+// returns errLeft when somebody at a terminal leaves.
+func typeInto(ctx context.Context, terminal *transport.Terminal, s streams, raw bool) error {
+	keys := heed(ctx, s.stdin)
+	if raw {
+		keys = &escaping{r: keys}
+	}
 	tail := lastByte('\n')
-	_, err := io.Copy(terminal, io.TeeReader(heed(ctx, s.stdin), &tail))
+	_, err := io.Copy(terminal, io.TeeReader(keys, &tail))
 	if err == nil {
 		end := endOfTransmission
 		if tail != '\n' {
@@ -101,9 +121,10 @@ func typeInto(ctx context.Context, terminal *transport.Terminal, s streams) {
 		}
 		_, err = io.WriteString(terminal, end)
 	}
-	if err != nil && ctx.Err() == nil && !errors.Is(err, transport.ErrTerminalEnded) {
+	if err != nil && err != errLeft && ctx.Err() == nil && !errors.Is(err, transport.ErrTerminalEnded) {
 		fmt.Fprintf(s.stderr, "smoke: the input is passed on no longer: %v\r\n", err)
 	}
+	return err
 }
 
 // A lastByte remembers the last byte that was written to it.

@@ -128,8 +128,8 @@ func (r *session) findLeaks(ctx context.Context) (string, error) {
 		r.notes.add(closeErr.Error()) // what it could not delete is gone all the same
 	}
 	detail := "nothing was made"
-	if len(items) > 0 {
-		detail = listKinds(items) + " gone"
+	if known := slices.DeleteFunc(items, func(i item) bool { return i.presumed }); len(known) > 0 {
+		detail = listKinds(known) + " gone"
 	}
 	if r.options.pool != "" {
 		list, err := r.client.List(ctx, k8s.SandboxClaims, k8s.ListOptions{LabelSelector: hostLabel + "=" + r.id})
@@ -141,7 +141,7 @@ func (r *session) findLeaks(ctx context.Context) (string, error) {
 		case len(list.Items) > 0:
 			left := &leakError{namespace: r.client.Namespace()}
 			for _, o := range list.Items {
-				left.left = append(left.left, item{k8s.SandboxClaims, o.Name(), o.UID()})
+				left.left = append(left.left, item{resource: k8s.SandboxClaims, name: o.Name(), uid: o.UID()})
 			}
 			return "", left
 		default:

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/sandlot-go/sandlot/acquire"
 	"github.com/sandlot-go/sandlot/internal/sim"
 	"github.com/sandlot-go/sandlot/k8s"
 )
@@ -34,7 +36,7 @@ func poolPod(t *testing.T, c *sim.Cluster) item {
 		t.Fatal("the pool has no pod")
 	}
 	o := k8s.Object(pods[0])
-	return item{k8s.Pods, o.Name(), o.UID()}
+	return item{resource: k8s.Pods, name: o.Name(), uid: o.UID()}
 }
 
 func TestSweep(t *testing.T) {
@@ -44,7 +46,7 @@ func TestSweep(t *testing.T) {
 	pod := poolPod(t, cluster)
 	other := pod
 	other.uid = "another-uid"
-	gone := item{k8s.Pods, "never-was", ""}
+	gone := item{resource: k8s.Pods, name: "never-was"}
 
 	s := sweep{client: client, unread: map[string]bool{}}
 	if err := s.gone(t.Context(), []item{gone, other}); err != nil {
@@ -92,7 +94,7 @@ func TestSweepDoesNotBelieveA404ThatNamesNothing(t *testing.T) {
 		return nil
 	}})
 	s := sweep{client: connected(t, flags).client, unread: map[string]bool{}}
-	if err := s.gone(t.Context(), []item{{k8s.Pods, "p", "u"}}); k8s.KindOf(err) != k8s.NotServed {
+	if err := s.gone(t.Context(), []item{{resource: k8s.Pods, name: "p", uid: "u"}}); k8s.KindOf(err) != k8s.NotServed {
 		t.Errorf("gone = %v, want the 404 itself", err)
 	}
 }
@@ -118,23 +120,81 @@ func TestFindLeaksLooksForTheLabelOfTheRun(t *testing.T) {
 
 // Whoever deletes the owner deletes all that is left.
 func TestLeakErrorNamesTheOwnersToDelete(t *testing.T) {
-	e := &leakError{namespace: "ns", left: []item{{k8s.Pods, "b", ""}, {k8s.Sandboxes, "b", ""}, {k8s.SandboxClaims, "a", ""}}}
+	e := &leakError{namespace: "ns", left: []item{{resource: k8s.Pods, name: "b"}, {resource: k8s.Sandboxes, name: "b"}, {resource: k8s.SandboxClaims, name: "a"}}}
 	if text := e.Error(); !strings.HasSuffix(text, "kubectl -n ns delete sandboxclaim/a") || !strings.Contains(text, "Pod b, Sandbox b, SandboxClaim a") {
 		t.Errorf("the text is %q", text)
 	}
 }
 
 func TestLedgerKnowsEachObjectOnce(t *testing.T) {
-	var l ledger
-	l.trace().Request(k8s.RequestInfo{Method: "DELETE", Path: "/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/ns/sandboxclaims/a"})
-	l.trace().Request(k8s.RequestInfo{Method: "GET", Path: "/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/ns/sandboxclaims/b"})
-	l.trace().Request(k8s.RequestInfo{Method: "DELETE", Path: "/api/v1/namespaces/ns/pods/c"})
-	l.add(k8s.SandboxClaims, "a", "uid")
-	l.add(k8s.SandboxClaims, "a", "")
-	l.add(k8s.Sandboxes, "a", "")
-	l.add(k8s.Pods, "", "")
-	got := l.all()
-	if len(got) != 2 || got[0] != (item{k8s.SandboxClaims, "a", "uid"}) || got[1] != (item{k8s.Sandboxes, "a", ""}) {
-		t.Errorf("the ledger holds %v, want claim a with its uid and Sandbox a", got)
+	claim, sandbox, pod := k8s.SandboxClaims, k8s.Sandboxes, k8s.Pods
+	deleted := func(l *ledger, path string) { l.trace().Request(k8s.RequestInfo{Method: "DELETE", Path: path}) }
+	for _, c := range []struct {
+		sentence string
+		fill     func(*ledger)
+		want     []item
+	}{
+		{"what was given", func(l *ledger) {
+			l.addReport(acquire.Report{Kind: claim.Kind, Object: "a", ObjectUID: "u", Sandbox: "w", Pod: "w", PodUID: "v"})
+		}, []item{{claim, "a", "u", false}, {sandbox, "w", "", false}, {pod, "w", "v", false}}},
+		{"a uid that is learned later", func(l *ledger) {
+			l.add(claim, "a", "")
+			l.add(claim, "a", "u")
+			l.add(claim, "a", "")
+			l.add(pod, "", "")
+		}, []item{{claim, "a", "u", false}}},
+		{"an interrupted create is known by what it deletes", func(l *ledger) {
+			deleted(l, "/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/ns/sandboxclaims/a")
+			deleted(l, "/api/v1/namespaces/ns/pods/c")
+			l.trace().Request(k8s.RequestInfo{Method: "GET", Path: "/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/ns/sandboxclaims/b"})
+		}, []item{{claim, "a", "", false}, {sandbox, "a", "", true}, {pod, "a", "", true}}},
+		{"a direct create that failed may have a pod of its name", func(l *ledger) {
+			deleted(l, "/apis/agents.x-k8s.io/v1beta1/namespaces/ns/sandboxes/a")
+			l.addError(&acquire.Error{Kind: sandbox.Kind, Object: "a"})
+		}, []item{{sandbox, "a", "", false}, {pod, "a", "", true}}},
+		{"the pod of one that was bound has the Sandbox's name", func(l *ledger) {
+			l.addError(&acquire.Error{Kind: claim.Kind, Object: "a", Sandbox: "w"})
+		}, []item{{claim, "a", "", false}, {sandbox, "w", "", false}, {pod, "w", "", true}}},
+		{"a create that sent nothing has nothing", func(l *ledger) { l.addError(&acquire.Error{Kind: claim.Kind}) }, nil},
+	} {
+		var l ledger
+		c.fill(&l)
+		if got := l.all(); !slices.Equal(got, c.want) {
+			t.Errorf("%s: the ledger holds %+v, want %+v", c.sentence, got, c.want)
+		}
+	}
+}
+
+// A pod that an interrupted create has left is found, though the create has never
+// heard of it.
+func TestFindLeaksOfADirectCreateThatFailed(t *testing.T) {
+	t.Parallel()
+	template := edited(map[string]any{"sim/behave": "notready"})
+	cluster, flags := serve(t, sim.Config{Templates: []map[string]any{template}, Pools: []map[string]any{}, PodDelete: time.Hour})
+	s := connected(t, append(flags, "-direct"))
+	one := &trial{backend: s.backend, client: s.client, options: s.options, ledger: &s.ledger}
+	create, interrupt := context.WithCancelCause(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		one.run(create)
+	}()
+	var pods []map[string]any
+	for range 5000 {
+		if pods = cluster.List("pods"); len(pods) > 0 {
+			break
+		}
+		<-time.After(time.Millisecond)
+	}
+	interrupt(errInterrupt)
+	<-ended
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	_, err := s.findLeaks(ctx)
+	if len(pods) == 0 {
+		t.Fatal("there never was a pod")
+	}
+	if want := "Pod " + k8s.Object(pods[0]).Name(); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("findLeaks = %v; want %s to be found", err, want)
 	}
 }

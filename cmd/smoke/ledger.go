@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"net/http"
 	"path"
 	"strings"
@@ -15,6 +16,7 @@ type item struct {
 	resource k8s.Resource
 	name     string
 	uid      string // "" when it was never seen
+	presumed bool   // nobody has told of it, but it may have come of one that is known
 }
 
 func (i item) String() string { return i.resource.Kind + " " + i.name }
@@ -32,18 +34,37 @@ func (l *ledger) add(r k8s.Resource, name, uid string) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key := r.Kind + " " + name
-	if i, ok := l.known[key]; ok {
-		if l.items[i].uid == "" {
-			l.items[i].uid = uid
-		}
+	l.addLocked(item{resource: r, name: name, uid: uid})
+}
+
+// presume adds what may have been made from an object of which no more is known:
+// a claim that starts cold gets a Sandbox of its own name, and a Sandbox a pod.
+func (l *ledger) presume(name string) {
+	if name == "" {
 		return
 	}
-	if l.known == nil {
-		l.known = map[string]int{}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range []k8s.Resource{k8s.Sandboxes, k8s.Pods} {
+		l.addLocked(item{resource: r, name: name, presumed: true})
 	}
-	l.known[key] = len(l.items)
-	l.items = append(l.items, item{r, name, uid})
+}
+
+func (l *ledger) addLocked(one item) {
+	key := one.String()
+	i, ok := l.known[key]
+	if !ok {
+		if l.known == nil {
+			l.known = map[string]int{}
+		}
+		l.known[key] = len(l.items)
+		l.items = append(l.items, one)
+		return
+	}
+	if l.items[i].uid == "" {
+		l.items[i].uid = one.uid
+	}
+	l.items[i].presumed = l.items[i].presumed && one.presumed
 }
 
 func (l *ledger) all() []item {
@@ -62,6 +83,7 @@ func (l *ledger) addError(e *acquire.Error) {
 	l.add(resourceOf(e.Kind), e.Object, "")
 	l.add(k8s.Sandboxes, e.Sandbox, "")
 	l.add(k8s.Pods, e.Pod, "")
+	l.presume(cmp.Or(e.Sandbox, e.Object))
 }
 
 func resourceOf(kind string) k8s.Resource {
@@ -81,6 +103,7 @@ func (l *ledger) trace() *k8s.Trace {
 		for _, resource := range []k8s.Resource{k8s.SandboxClaims, k8s.Sandboxes} {
 			if strings.HasSuffix(path.Dir(r.Path), "/"+resource.Plural) {
 				l.add(resource, path.Base(r.Path), "")
+				l.presume(path.Base(r.Path))
 			}
 		}
 	}}

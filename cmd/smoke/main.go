@@ -11,6 +11,9 @@ import (
 
 func main() {
 	guest.RunLauncher() // returns unless this process is to become a guest's program
+	// A pipe that nobody reads is an error of its writer: what runs elsewhere must
+	// be ended before this is. Not ignored, which our own programs would inherit.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	os.Exit(interruptible(func(ctx context.Context) int {
 		return run(ctx, streams{os.Stdin, os.Stdout, os.Stderr, os.Environ()}, os.Args[1:])
 	}))

@@ -18,8 +18,14 @@ import (
 	"github.com/sandlot-go/sandlot/internal/sim"
 )
 
+// asProgram in the environment makes the test's binary the program itself.
+const asProgram = "SMOKE_TEST_AS_PROGRAM"
+
 func TestMain(m *testing.M) {
 	guest.RunLauncher()
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
 	os.Exit(leak.Check(m.Run()))
 }
 

@@ -7,17 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sandlot-go/sandlot/transport"
 )
 
-const (
-	sttyTimeout = 5 * time.Second
-	// sizeInterval is how often the size of our own terminal is looked at: not
-	// every system has a signal for it.
-	sizeInterval = time.Second
-)
+const sttyTimeout = 5 * time.Second
 
 // ownTerminal returns standard input if it is a terminal.
 func ownTerminal(stdin io.Reader) (*os.File, bool) {
@@ -39,21 +35,27 @@ func stty(ctx context.Context, terminal *os.File, args ...string) (string, error
 	return strings.TrimSpace(string(out)), err
 }
 
-// makeRaw has our own terminal pass on every key as it is, until restore. What
-// is no terminal is left alone.
-func makeRaw(ctx context.Context, stdin io.Reader) (restore func(), err error) {
+// makeRaw has our own terminal pass on every key as it is, until restore or the
+// end of ctx: who has asked for that may not wait for the rest. What is no
+// terminal is left alone.
+func makeRaw(ctx context.Context, stdin io.Reader) (raw bool, restore func(), err error) {
 	terminal, ok := ownTerminal(stdin)
 	if !ok {
-		return func() {}, nil
+		return false, func() {}, nil
 	}
 	saved, err := stty(ctx, terminal, "-g")
 	if err != nil {
-		return func() {}, nil // a character device, and no terminal
+		return false, func() {}, nil // a character device, and no terminal
 	}
 	if _, err := stty(ctx, terminal, "raw", "-echo"); err != nil {
-		return nil, fmt.Errorf("the terminal cannot be made raw: %w", err)
+		return false, nil, fmt.Errorf("the terminal cannot be made raw: %w", err)
 	}
-	return func() { stty(context.WithoutCancel(ctx), terminal, saved) }, nil
+	once := sync.OnceFunc(func() { stty(context.WithoutCancel(ctx), terminal, saved) })
+	stop := context.AfterFunc(ctx, once)
+	return true, func() {
+		stop()
+		once()
+	}, nil
 }
 
 // terminalSize is that of our own terminal; 0 by 0 if there is none.
@@ -69,25 +71,23 @@ func terminalSize(ctx context.Context, stdin io.Reader) (cols, rows int) {
 	return cols, rows
 }
 
-// followSize keeps the guest's terminal as large as our own until ctx ends.
-func followSize(ctx context.Context, stdin io.Reader, guest *transport.Terminal) {
-	if _, ok := ownTerminal(stdin); !ok {
-		return
-	}
-	tick := time.NewTicker(sizeInterval)
-	defer tick.Stop()
-	cols, rows := terminalSize(ctx, stdin)
-	for cols > 0 {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+// followSize keeps the guest's terminal, which has the given size, as large as
+// our own until ctx ends.
+func followSize(ctx context.Context, stdin io.Reader, guest *transport.Terminal, cols, rows int) {
+	changes, stop := sizeChanges()
+	defer stop()
+	for {
+		// The first look is for a change before there was somebody to tell.
 		if c, r := terminalSize(ctx, stdin); c > 0 && (c != cols || r != rows) {
 			if guest.Resize(c, r) != nil {
 				return // it has ended
 			}
 			cols, rows = c, r
+		}
+		select {
+		case <-changes:
+		case <-ctx.Done():
+			return
 		}
 	}
 }

@@ -120,9 +120,12 @@ func aggregate(once []step, sets [][]step) ([]step, map[string]spread) {
 func merge(same []step) (step, spread) {
 	var times []time.Duration
 	m := step{name: same[0].name, ok: true}
-	good := 0
+	good, skipped := 0, 0
 	for _, s := range same {
 		times = append(times, s.took)
+		if s.skipped {
+			skipped++
+		}
 		if s.ok {
 			good++
 		} else if m.ok {
@@ -133,6 +136,10 @@ func merge(same []step) (step, spread) {
 	sp := spread{p50: times[(len(times)-1)/2], most: times[len(times)-1]}
 	m.took = sp.most
 	sp.text = fmt.Sprintf("%d of %d ok, p50 %s, max %s", good, len(same), took(sp.p50), took(sp.most))
+	if skipped > 0 {
+		m.skipped = skipped == len(same)
+		sp.text += fmt.Sprintf(", %d of them not offered by the guest", skipped)
+	}
 	m.detail = sp.text
 	if m.failure != nil {
 		m.detail += "; first failure: " + m.failure.Message

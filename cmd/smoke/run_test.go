@@ -22,12 +22,14 @@ func TestRunInTheSimulatedCluster(t *testing.T) {
 		args     string
 		words    []string
 	}{
-		{"without flags", "", []string{"simulated cluster", "one sandbox from pool pool", "warm", "10 of 10 steps ok", "network policy  ingress verified"}},
-		{"without a pool", "run -sim -direct -file-bytes 4000", []string{"direct from template task", "started from template task", "10 of 10 steps ok"}},
-		{"by the name of a Service", "-direct -agent-address service -file-bytes 4000", []string{".svc.cluster.local:1024", "10 of 10 steps ok"}},
-		{"by the address that a claim shows where it has no name", "-agent-address service -file-bytes 4000", []string{"10 of 10 steps ok"}},
-		{"with a lease as short as can be", "-ttl 7s -file-bytes 4000", []string{"10 of 10 steps ok"}},
-		{"with a watch", "-watch -file-bytes 4000", []string{"10 of 10 steps ok"}},
+		{"without flags", "", []string{"simulated cluster", "one sandbox from pool pool", "warm", "18 of 18 steps ok", "network policy  ingress verified",
+			"offers everything that there is", "a second follower", "80 by 24 and then 100 by 40", "read, attached to from an offset and killed", "fetched without a difference",
+			"a port where nobody listens is refused", "on the guest's disk", "1 program that ran ended"}},
+		{"without a pool", "run -sim -direct -file-bytes 4000", []string{"direct from template task", "started from template task", "18 of 18 steps ok"}},
+		{"by the name of a Service", "-direct -agent-address service -file-bytes 4000", []string{".svc.cluster.local:1024", "18 of 18 steps ok"}},
+		{"by the address that a claim shows where it has no name", "-agent-address service -file-bytes 4000", []string{"18 of 18 steps ok"}},
+		{"with a lease as short as can be", "-ttl 7s -file-bytes 4000", []string{"18 of 18 steps ok"}},
+		{"with a watch", "-watch -file-bytes 4000", []string{"18 of 18 steps ok"}},
 		{"several at once", "-n 3 -parallel 2 -file-bytes 4000", []string{"3 sandboxes", "3 of 3 ok, p50", "3 of 3 sandboxes ok", "3 SandboxClaims"}},
 	}
 	var all [][]string
@@ -235,7 +237,7 @@ func TestRunThatFailsSaysWhatToDo(t *testing.T) {
 	smoke(t, append(flags, "-pool", "swimming")...).expect(t, exitFailed,
 		"connect", "FAILED at connect: not-found", "swimming", "use -direct", "Trying again will not help")
 	smoke(t, flags...).expect(t, exitFailed,
-		"FAILED at acquire, stage post: forbidden (2 of 10 steps ok", "docs/rbac.md", "leak-check")
+		"FAILED at acquire, stage post: forbidden (2 of 18 steps ok", "docs/rbac.md", "leak-check")
 	expectNothingLeft(t, cluster)
 }
 

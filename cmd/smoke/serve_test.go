@@ -62,7 +62,7 @@ func TestSimServesOtherPrograms(t *testing.T) {
 		append(flags[:len(flags):len(flags)], "-direct", "-namespace", lines["namespace"]),
 		[]string{"-kubeconfig-json", path, "-token-cmd", "cat " + lines["token-file"], "-file-bytes", "4000"},
 	), smokeWith(t.Context(), strings.NewReader(kubeconfig), nil, "-kubeconfig-json", "-", "-file-bytes", "4000")) {
-		r.expect(t, exitOK, "10 of 10 steps ok", lines["server"])
+		r.expect(t, exitOK, "18 of 18 steps ok", lines["server"])
 	}
 
 	if info, err := os.Stat(lines["token-file"]); err != nil || info.Mode().Perm() != 0o600 {
@@ -120,7 +120,7 @@ func TestRunWithKubectl(t *testing.T) {
 	}
 	script(`[ "$*" = "config view --raw --minify -o json" ] && exec cat ` + folder + "/config.json")
 	r := smoke(t, "-kubectl", "-file-bytes", "4000")
-	r.expect(t, exitOK, "10 of 10 steps ok", "kubectl's current cluster", flags[1])
+	r.expect(t, exitOK, "18 of 18 steps ok", "kubectl's current cluster", flags[1])
 	if strings.Contains(r.stdout, cluster.Token()) {
 		t.Errorf("the output shows the token\n%v", r)
 	}

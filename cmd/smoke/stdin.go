@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"os"
 )
 
 // heed returns a reader of r whose Read ends with ctx. Standard input cannot be
@@ -40,5 +41,26 @@ func (h *heedful) Read(p []byte) (int, error) {
 		return copy(p, buffer[:got.n]), got.err
 	case <-h.ctx.Done():
 		return 0, context.Cause(h.ctx) // for good: the buffer may still be written to
+	}
+}
+
+// openHeeding is os.Open that ends with ctx. A named pipe that nobody writes to is
+// not open before somebody does; what is opened too late is closed again.
+func openHeeding(ctx context.Context, path string) (*os.File, error) {
+	type result struct {
+		f   *os.File
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		f, err := os.Open(path)
+		done <- result{f, err}
+	}()
+	select {
+	case got := <-done:
+		return got.f, got.err
+	case <-ctx.Done():
+		go func() { (<-done).f.Close() }()
+		return nil, context.Cause(ctx)
 	}
 }

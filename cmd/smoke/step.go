@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/sandlot-go/sandlot/transport"
 )
 
 // The steps, in their order.
@@ -11,23 +14,33 @@ const (
 	stepConnect   = "connect"
 	stepAcquire   = "acquire"
 	stepProbe     = "probe"
+	stepHealth    = "health"
 	stepExec      = "exec"
 	stepStream    = "stream"
+	stepAttach    = "attach"
+	stepTerminal  = "terminal"
+	stepSession   = "session"
 	stepWrite     = "write"
 	stepRead      = "read"
+	stepTree      = "tree"
+	stepPort      = "port"
+	stepFlush     = "flush"
 	stepRenew     = "renew"
+	stepQuiesce   = "quiesce"
 	stepRelease   = "release"
 	stepLeakCheck = "leak-check"
 )
 
 var stepOrder = []string{
-	stepConnect, stepAcquire, stepProbe, stepExec, stepStream, stepWrite, stepRead, stepRenew, stepRelease, stepLeakCheck,
+	stepConnect, stepAcquire, stepProbe, stepHealth, stepExec, stepStream, stepAttach, stepTerminal, stepSession,
+	stepWrite, stepRead, stepTree, stepPort, stepFlush, stepRenew, stepQuiesce, stepRelease, stepLeakCheck,
 }
 
 // A step is one that ran.
 type step struct {
 	name    string
 	ok      bool
+	skipped bool // the guest does not offer it; such a step is ok
 	took    time.Duration
 	detail  string
 	failure *failure // of one that is not ok
@@ -55,7 +68,9 @@ func (r *recorder) do(ctx context.Context, name string, budget time.Duration, f 
 	detail, err := f(bounded)
 	cancel()
 	s := step{name: name, ok: err == nil, took: time.Since(start) - r.idle, detail: detail}
-	if err != nil {
+	if missing, ok := errors.AsType[*notOfferedError](err); ok && ctx.Err() == nil {
+		s.ok, s.skipped, s.detail = true, true, missing.Error()
+	} else if err != nil {
 		if ctx.Err() != nil {
 			err = &interruptedError{context.Cause(ctx)}
 		}
@@ -77,6 +92,24 @@ func failed(steps []step) *failure {
 		}
 	}
 	return nil
+}
+
+// A notOfferedError is a step that this guest cannot take, and need not.
+type notOfferedError struct{ feature string }
+
+func (e *notOfferedError) Error() string {
+	return "not offered by this guest, which does not announce " + e.feature
+}
+
+// offered is a step that not every guest can take.
+func offered(f func(context.Context) (string, error)) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		detail, err := f(ctx)
+		if e, ok := errors.AsType[*transport.UnsupportedError](err); ok {
+			err = &notOfferedError{e.Feature}
+		}
+		return detail, err
+	}
 }
 
 // A budgetError is the cause of a step that took too long.

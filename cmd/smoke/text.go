@@ -135,13 +135,20 @@ func (r *result) summary() string {
 	if r.options.n > 1 {
 		return fmt.Sprintf("%d of %d sandboxes ok", r.good, r.options.n)
 	}
-	good := 0
+	good, skipped := 0, 0
 	for _, s := range r.steps {
-		if s.ok {
+		switch {
+		case s.skipped:
+			skipped++
+		case s.ok:
 			good++
 		}
 	}
-	return fmt.Sprintf("%d of %d steps ok", good, len(stepOrder))
+	text := fmt.Sprintf("%d of %d steps ok", good, len(stepOrder))
+	if skipped > 0 {
+		text += fmt.Sprintf(", %d not offered by the guest", skipped)
+	}
+	return text
 }
 
 // took writes a duration with three digits or so.

@@ -11,14 +11,14 @@ import (
 	"github.com/sandlot-go/sandlot/k8s"
 	"github.com/sandlot-go/sandlot/probe"
 	"github.com/sandlot-go/sandlot/transport"
+	"github.com/sandlot-go/sandlot/transport/wire"
 )
 
 // Budgets of the steps of one sandbox. Those of acquire come from the ready
 // timeout.
 const (
 	probeBudget   = 20 * time.Second
-	execBudget    = 30 * time.Second
-	streamBudget  = 30 * time.Second
+	guestBudget   = 30 * time.Second // of what takes no time but that of the way there
 	fileBudget    = 2 * time.Minute
 	renewBudget   = time.Minute
 	releaseBudget = 30 * time.Second
@@ -44,11 +44,19 @@ func (t *trial) run(ctx context.Context) {
 		return
 	}
 	_ = t.do(ctx, stepProbe, probeBudget, t.probe) &&
-		t.do(ctx, stepExec, execBudget, t.exec) &&
-		t.do(ctx, stepStream, streamBudget, t.stream) &&
+		t.do(ctx, stepHealth, guestBudget, t.health) &&
+		t.do(ctx, stepExec, guestBudget, t.exec) &&
+		t.do(ctx, stepStream, guestBudget, t.stream) &&
+		t.do(ctx, stepAttach, guestBudget, offered(t.attach)) &&
+		t.do(ctx, stepTerminal, guestBudget, t.terminal) &&
+		t.do(ctx, stepSession, guestBudget, offered(t.session)) &&
 		t.do(ctx, stepWrite, fileBudget, t.write) &&
 		t.do(ctx, stepRead, fileBudget, t.read) &&
-		t.do(ctx, stepRenew, renewBudget, t.renew)
+		t.do(ctx, stepTree, fileBudget, t.tree) &&
+		t.do(ctx, stepPort, guestBudget, t.port) &&
+		t.do(ctx, stepFlush, fileBudget, offered(t.flush)) &&
+		t.do(ctx, stepRenew, renewBudget, t.renew) &&
+		t.do(ctx, stepQuiesce, guestBudget, offered(t.quiesce)) // ends what the others have left
 	t.do(context.WithoutCancel(ctx), stepRelease, releaseBudget, t.release)
 }
 
@@ -80,6 +88,34 @@ func (t *trial) acquire(ctx context.Context) (string, error) {
 		how = "cold, pool " + t.options.pool + " had none ready"
 	}
 	return fmt.Sprintf("Sandbox %s, %s; %s", r.Sandbox, how, count(r.Requests, "API request")), nil
+}
+
+// health asks the guest how it is and what it offers.
+func (t *trial) health(ctx context.Context) (string, error) {
+	h, err := t.sandbox.Health(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case h.Retiring:
+		return "", wrong("the guest takes no more work: it could not prove that a program had ended")
+	case !h.OK:
+		return "", wrong("the guest says that it is not well")
+	}
+	var missing []string
+	for _, feature := range knownFeatures {
+		if !h.Features.Has(feature) {
+			missing = append(missing, feature)
+		}
+	}
+	if missing != nil {
+		return "well; it does not offer " + strings.Join(missing, ", "), nil
+	}
+	return "well; it offers everything that there is", nil
+}
+
+var knownFeatures = []string{
+	wire.FeatureWriteParts, wire.FeatureAttach, wire.FeatureHeartbeat, wire.FeatureReadStream, wire.FeatureSessions,
+	wire.FeatureQuiesce, wire.FeatureFlush, wire.FeatureBootID, wire.FeatureSafeStdin,
 }
 
 // probe asks the guest once more what the create has asked already, over the
@@ -168,6 +204,10 @@ func (t *trial) release(ctx context.Context) (string, error) {
 func (r *recorder) pause(ctx context.Context, d time.Duration) error {
 	start := time.Now()
 	defer func() { r.idle += time.Since(start) }()
+	return wait(ctx, d)
+}
+
+func wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
