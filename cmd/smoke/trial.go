@@ -107,10 +107,14 @@ func (t *trial) health(ctx context.Context) (string, error) {
 			missing = append(missing, feature)
 		}
 	}
+	text := "well; it offers everything that there is"
 	if missing != nil {
-		return "well; it does not offer " + strings.Join(missing, ", "), nil
+		text = "well; it does not offer " + strings.Join(missing, ", ")
 	}
-	return "well; it offers everything that there is", nil
+	if id := t.sandbox.BootID(); id != "" {
+		text += "; its boot id is " + printable(id)
+	}
+	return text, nil
 }
 
 var knownFeatures = []string{

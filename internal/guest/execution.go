@@ -87,19 +87,15 @@ func (e *execution) run(p *program, stdin *string, timeout time.Duration, most i
 // pump makes frames of an output until its end, and reports whether what
 // exceeds most bytes was thrown away.
 func (e *execution) pump(from *os.File, output int, most int64) (truncated bool) {
-	buf := make([]byte, readSize)
-	for {
-		n, err := from.Read(buf)
-		keep := min(int64(n), most)
+	readPipe(from, func(data []byte) {
+		keep := min(int64(len(data)), most)
 		most -= keep
-		truncated = truncated || keep < int64(n)
+		truncated = truncated || keep < int64(len(data))
 		if keep > 0 {
-			e.say(output, buf[:keep])
+			e.say(output, data[:keep])
 		}
-		if err != nil {
-			return truncated
-		}
-	}
+	})
+	return truncated
 }
 
 // say makes a frame of output, and keeps it before if it is to be kept. Text of

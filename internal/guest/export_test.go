@@ -42,6 +42,12 @@ func (s *Server) CheckOrder(body map[string]any) error {
 	return err
 }
 
+// The two sides of the end of an output.
+var (
+	ReadPipe = readPipe
+	CutOff   = cutOff
+)
+
 // Coercions of values.
 var (
 	TextOf       = textOf

@@ -11,11 +11,6 @@ import (
 	"time"
 )
 
-// drainMost is how much of a terminal is read after its program has ended: more
-// than the kernel holds, so that all of the program's output is there, and not
-// for ever, if another process goes on writing.
-const drainMost = 256 << 10
-
 // A job is a program that is no execution: that of a terminal, or of a session.
 type job struct {
 	launched chan struct{} // closed when it runs or could not be started
@@ -144,20 +139,6 @@ func (j *job) readTerminal(take func([]byte)) {
 			idle = true // but it may be take that took so long
 			j.terminal.SetReadDeadline(time.Now().Add(hangUpWait))
 		default: // EIO is how a terminal that nobody has ends
-			return
-		}
-	}
-}
-
-// readPipe hands out what comes from an output until its end.
-func readPipe(from *os.File, take func([]byte)) {
-	buf := make([]byte, readSize)
-	for {
-		n, err := from.Read(buf)
-		if n > 0 {
-			take(buf[:n])
-		}
-		if err != nil {
 			return
 		}
 	}

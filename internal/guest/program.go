@@ -47,11 +47,17 @@ func (p *program) hangUp() {
 	}
 }
 
-// hangUpIfHeld hangs up if the streams are still open after a while.
+// hangUpIfHeld has the outputs end with what is in them, if they are still open
+// after a while. The time is nothing that they must be read in.
 func (p *program) hangUpIfHeld() {
-	if !within(hangUpWait, closed(p.pumped)) {
-		p.hangUp()
+	if within(hangUpWait, closed(p.pumped)) {
+		return
 	}
+	if p.stdin != nil {
+		p.stdin.Close()
+	}
+	cutOff(p.stdout)
+	cutOff(p.stderr)
 }
 
 // end ends the process group: SIGTERM, SIGKILL after grace, and until limit has
