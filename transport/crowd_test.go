@@ -2,6 +2,7 @@ package transport_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"strings"
@@ -123,5 +124,27 @@ func TestGreetings(t *testing.T) {
 		if most != 32 {
 			t.Errorf("%d at a time, want 32", most)
 		}
+	})
+}
+
+// TestTurnsAreNotHeldAgainstTheGuest starts so many programs at once that most
+// of them wait longer for their turn than an execution id may take.
+func TestTurnsAreNotHeldAgainstTheGuest(t *testing.T) {
+	config := transport.Config{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		time.Sleep(time.Second)
+		return nil, io.ErrClosedPipe
+	}, DialBudget: time.Second}
+	bubble(t, config, nil, func(t *testing.T, p *pod) {
+		var starts sync.WaitGroup
+		for range 100 {
+			starts.Go(func() {
+				err := p.Command(t.Context(), "x").Start()
+				if e := errorAs[*transport.DialError](t, err); e.Attempts != 1 || !errors.Is(err, io.ErrClosedPipe) {
+					t.Errorf("got %v", err)
+				}
+			})
+		}
+		starts.Wait()
+		p.took(t, 4*time.Second)
 	})
 }

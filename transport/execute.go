@@ -3,7 +3,6 @@ package transport
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/sandlot-go/sandlot/transport/wire"
@@ -107,19 +106,15 @@ func (a *Agent) launch(ctx context.Context, b *binding, c *Cmd, body wire.Execut
 	}, nil
 }
 
-// reserve gets an execution id, of the guest's choice unless there is a body,
-// in a time of its own that includes connecting.
+// reserve gets an execution id, of the guest's choice unless there is a body.
 func (a *Agent) reserve(ctx context.Context, b *binding, name string, body any) (wire.Reservation, error) {
-	limit := a.config.ReserveTimeout
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no execution id was reserved within %v", limit))
-	defer cancel()
 	var r wire.Reservation
 	err := a.call(ctx, b, wire.OpReserve, body, smallReply, func(payload []byte) (err error) {
 		r, err = wire.ParseReservation(payload)
 		return err
 	})
 	if err != nil {
-		return r, startFailure(name, boundError(ctx, err))
+		return r, startFailure(name, err)
 	}
 	b.booted(r.BootID)
 	return r, nil
