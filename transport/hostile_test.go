@@ -116,6 +116,10 @@ func questions() []question {
 			ask: func(ctx context.Context, p *pod) (string, error) {
 				return readAll(p.OpenTerminal(ctx, transport.TerminalConfig{}))
 			}, want: "oneé"},
+		{name: "terminal whose output comes before it is ready", last: true, steps: []Step{opening()}, answer: []string{`{"type":"data","data":"one"}`, ready, `{"type":"data","data":"é"}`, termExit0}, pieces: true, unsafe: true,
+			ask: func(ctx context.Context, p *pod) (string, error) {
+				return readAll(p.OpenTerminal(ctx, transport.TerminalConfig{}))
+			}, want: "oneé"},
 		{name: "terminal that persists", last: true, steps: []Step{persistent()}, answer: append(sessionStream[:3:3], end), pieces: true, strict: true, unsafe: true,
 			ask: func(ctx context.Context, p *pod) (string, error) {
 				return readAll(p.StartSession(ctx, "web", transport.TerminalConfig{}))
@@ -124,7 +128,7 @@ func questions() []question {
 			ask: func(ctx context.Context, p *pod) (string, error) {
 				return readAll(p.AttachSession(ctx, "web", 0, 132, 50))
 			}, want: "oneé"},
-		{name: "attach-session to look", steps: []Step{known, looking(0)}, answer: append(sessionStream[:3:3], ""), unsafe: true,
+		{name: "attach-session to look", steps: []Step{known, looking(0)}, answer: append(sessionStream[:3:3], ""),
 			ask: func(ctx context.Context, p *pod) (string, error) {
 				out, err := p.ReadSession(ctx, "web", 0)
 				text := ""
@@ -138,7 +142,7 @@ func questions() []question {
 				_, _, err := p.StartDetached(ctx, "web", transport.Detached{Path: "sh"})
 				return err
 			})},
-		{name: "list-sessions", steps: []Step{known, request("list-sessions")}, answer: []string{`{"ok":true,"sessions":[{` + sessionInfo + `,"state":"running","attached":false}]}`}, unsafe: true,
+		{name: "list-sessions", steps: []Step{known, request("list-sessions")}, answer: []string{`{"ok":true,"sessions":[{` + sessionInfo + `,"state":"running","attached":false}]}`},
 			ask: func(ctx context.Context, p *pod) (string, error) {
 				list, err := p.Sessions(ctx)
 				return strings.Repeat("web", len(list)), err
@@ -162,10 +166,10 @@ func questions() []question {
 
 // typed reports whether err is one of the package's, or the caller's own.
 func typed(err error) bool {
-	is := func(ok bool) bool { return ok }
-	return err == errCause || errors.Is(err, transport.ErrClosed) || is(as[*transport.LostError](err)) || is(as[*transport.ProtocolError](err)) ||
-		is(as[*transport.StartError](err)) || is(as[*transport.CancelError](err)) || is(as[*transport.TooLargeError](err)) ||
-		is(as[*transport.ExecutionDetachedError](err)) || is(as[*transport.SessionDetachedError](err)) || is(as[*transport.RefusedError](err))
+	return err == errCause || errors.Is(err, transport.ErrClosed) || as[*transport.LostError](err) || as[*transport.ProtocolError](err) ||
+		as[*transport.StartError](err) || as[*transport.CancelError](err) || as[*transport.TooLargeError](err) ||
+		as[*transport.ExecutionDetachedError](err) || as[*transport.SessionDetachedError](err) || as[*transport.RefusedError](err) || as[*transport.NotAttachableError](err) ||
+		as[*transport.FileError](err) || as[*transport.SessionError](err) || as[*transport.PortError](err)
 }
 
 func as[T error](err error) bool { _, ok := errors.AsType[T](err); return ok }

@@ -53,6 +53,11 @@ func TestHostileAnswers(t *testing.T) {
 		for _, text := range []string{"null", "true", "42", `"x"`, "[]", "{}", "x"} {
 			answers["nothing but "+text] = frames(text)
 		}
+		for i := 1; i < q.whole(); i++ {
+			for _, refusal := range []string{`{"ok":false,"error":"frame_too_large: announced 9 bytes, limit 8 (X)"}`, `{"type":"error","error":"EIO: i/o error, read"}`} {
+				answers[fmt.Sprintf("after %d events %s", i, refusal)] = frames(append(q.answer[:i:i], refusal)...)
+			}
+		}
 		if q.strict {
 			for i := range q.whole() {
 				answers[fmt.Sprintf("event %d left out", i)] = frames(slices.Delete(slices.Clone(q.answer), i, i+1)...)
