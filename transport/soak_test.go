@@ -5,6 +5,7 @@ package transport_test
 import (
 	"context"
 	"os"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"syscall"
@@ -55,6 +56,10 @@ func (s soak) check(t *testing.T) {
 func TestSoak(t *testing.T) {
 	size := soakSize(t)
 	size.check(t)
+	// The garbage collector closes forgotten files. It has to wait, for as long as
+	// there is memory, here and in the other process.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(512 << 20))
 	inProcess := func(t *testing.T, s soak) {
 		g := newRealGuest(t, guest.Config{})
 		s.run(t, g)
@@ -64,38 +69,31 @@ func TestSoak(t *testing.T) {
 	}
 	// What a process opens once and for all is there afterwards.
 	t.Run("warm up", func(t *testing.T) { inProcess(t, soak{programs: 1, terminals: 1, sessions: 1, ports: 2, time: 1}) })
+	compare := func(t *testing.T, what string, before, after []string) {
+		if len(before) != len(after) {
+			t.Errorf("%s: %d before, %d after: %q", what, len(before), len(after), after)
+		}
+		t.Logf("%s: %d before, %d after", what, len(before), len(after))
+	}
 	t.Run("in this process", func(t *testing.T) {
 		files, children := leak.Descriptors(""), leak.Children("")
 		t.Run("load", func(t *testing.T) { inProcess(t, size) })
 		// Host and guest were joined, so that nothing is to be waited for.
-		if now := leak.Descriptors(""); len(now) != len(files) {
-			t.Errorf("open files: %d before, %d after: %q", len(files), len(now), now)
-		}
-		if now := leak.Children(""); len(now) != len(children) {
-			t.Errorf("children: %q before, %q after", children, now)
-		}
-		t.Logf("open files: %d before and after", len(files))
+		compare(t, "open files", files, leak.Descriptors(""))
+		compare(t, "children", children, leak.Children(""))
 	})
 	t.Run("with a guest in a process of its own", func(t *testing.T) {
-		g, pid := newGuestProcess(t)
+		g, pid := newGuestProcess(t, "GOGC=off", "GOMEMLIMIT=512MiB")
 		inGuest := func() []string { return leak.Descriptors(pid) }
 		ours, theirs := leak.Descriptors(""), inGuest()
 		t.Run("load", func(t *testing.T) { size.run(t, g) })
-		if now := leak.Descriptors(""); len(now) != len(ours) {
-			t.Errorf("open files of the host: %d before, %d after: %q", len(ours), len(now), now)
-		}
+		compare(t, "open files of the host", ours, leak.Descriptors(""))
 		// The guest goes on, and learns a moment after its host that a connection
 		// is over.
-		if left := leak.Left(theirs, inGuest); len(left) > 0 {
-			t.Errorf("open files of the guest: %d before, and after that %q more", len(theirs), left)
-		}
-		if left := leak.Left(nil, func() []string { return leak.Children(pid) }); len(left) > 0 {
-			t.Errorf("children of the guest: %q", left)
-		}
-		if left := leak.Processes(g.workspace); len(left) > 0 {
-			t.Errorf("programs are left: %q", left)
-		}
-		t.Logf("open files: host %d before and after, guest %d before and %d after", len(ours), len(theirs), len(inGuest()))
+		leak.Left(theirs, inGuest)
+		compare(t, "open files of the guest", theirs, inGuest())
+		compare(t, "children of the guest", nil, leak.Left(nil, func() []string { return leak.Children(pid) }))
+		compare(t, "programs", nil, leak.Left(nil, func() []string { return leak.Processes(g.workspace) }))
 	})
 }
 

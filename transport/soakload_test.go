@@ -27,7 +27,7 @@ type load struct {
 	port  int           // of a server in the guest that is hashBack
 	over  chan struct{} // closed when nothing is to be begun any more
 
-	programs, forwards, turns, output, input, carried atomic.Int64
+	programs, stopped, forwards, turns, output, input, carried atomic.Int64
 }
 
 // until does something over and over, once at least, until it fails or the time
@@ -67,7 +67,9 @@ func (l *load) program(i, n int) bool {
 	out, errs, code := text[:ends[r.IntN(most)]], text[:ends[r.IntN(most)]], r.IntN(256)
 	count := func(text []byte) string { return strconv.Itoa(bytes.Count(text, []byte("\n"))) }
 	script, stdin := `seq "$1"`, []byte(nil)
-	switch r.IntN(6) {
+	switch r.IntN(7) {
+	case 2:
+		return l.stop(i, n)
 	case 0:
 		script, stdin = "cat", out
 	case 1:
@@ -92,6 +94,21 @@ func (l *load) program(i, n int) bool {
 	l.programs.Add(1)
 	l.output.Add(int64(len(out) + len(errs)))
 	l.input.Add(int64(len(stdin)))
+	return true
+}
+
+// stop runs a program with a child and ends both.
+func (l *load) stop(i, n int) bool {
+	ctx, cancel := context.WithCancelCause(l.ctx)
+	defer cancel(nil)
+	c := l.agent.Command(ctx, "sh", "-c", "sleep 600 & echo ready; wait")
+	c.Stdout = &onOutput{f: func() { cancel(errCause) }}
+	err := c.Run()
+	if stopped, ok := errors.AsType[*transport.StoppedError](err); !ok || stopped.Cause != errCause || stopped.Result == nil || stopped.Result.Signal == "" {
+		l.Errorf("program %d of %d, to be stopped: %v", n, i, err)
+		return false
+	}
+	l.stopped.Add(1)
 	return true
 }
 
@@ -216,6 +233,6 @@ func (l *load) useTerminals(terminals []*transport.Terminal) {
 }
 
 func (l *load) report() {
-	l.Logf("%d programs, %d bytes of output, %d of input; %d connections to ports and %d turns over others, %d bytes both ways",
-		l.programs.Load(), l.output.Load(), l.input.Load(), l.forwards.Load(), l.turns.Load(), l.carried.Load())
+	l.Logf("%d programs and %d that were stopped, %d bytes of output, %d of input; %d connections to ports and %d turns over others, %d bytes both ways",
+		l.programs.Load(), l.stopped.Load(), l.output.Load(), l.input.Load(), l.forwards.Load(), l.turns.Load(), l.carried.Load())
 }
