@@ -14,11 +14,15 @@ import (
 	. "github.com/sandlot-go/sandlot/transport/wiretest"
 )
 
+// turnedAway answers a request that the guest has not read.
+func turnedAway(op string) Step {
+	return Seq(Accept(), Expect(op), answer(`{"ok":false,"error":"too_many_unauthenticated_connections: limit 64 (NAMZU_AGENT_MAX_PREAUTH_CONNECTIONS)"}`))
+}
+
 // TestCrowdedGuest turns each operation away once, before it has read its
 // request, and carries it out when it comes again.
 func TestCrowdedGuest(t *testing.T) {
-	const full = `{"ok":false,"error":"too_many_unauthenticated_connections: limit 64 (NAMZU_AGENT_MAX_PREAUTH_CONNECTIONS)"}`
-	away := func(op string) Step { return Seq(Accept(), Expect(op), answer(full)) }
+	away := turnedAway
 	known := Seq(away("healthz"), serve("healthz", features))
 	for _, tt := range []struct {
 		name  string
@@ -146,5 +150,22 @@ func TestTurnsAreNotHeldAgainstTheGuest(t *testing.T) {
 		}
 		starts.Wait()
 		p.took(t, 4*time.Second)
+	})
+}
+
+// TestCrowdedAndThenEnded has a program be turned away, run when it comes again,
+// and be ended without a word from the guest: that it was turned away once does
+// not mean any more that it did not start.
+func TestCrowdedAndThenEnded(t *testing.T) {
+	silent := Seq(Accept(), Expect("cancel-execution"), Hang())
+	steps := []Step{reserve(), turnedAway("execute"), AcceptAs("exec"), Expect("execute"), stdout("x"), silent, silent, Seq(Accept(), Expect("healthz"), Hang()), silent, On("exec"), ExpectClose()}
+	bubble(t, transport.Config{}, steps, func(t *testing.T, p *pod) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		c := p.Command(ctx, "x")
+		c.Stdout = writer(func(b []byte) (int, error) { cancel(errCause); return len(b), nil })
+		err := c.Run()
+		if errorAs[*transport.CancelError](t, err); !errors.Is(err, errCause) || transport.SafeToRetry(err) {
+			t.Errorf("got %v", err)
+		}
 	})
 }

@@ -148,6 +148,7 @@ func (x *execution) supervise(ctx context.Context) {
 		if ended && x.resend(ctx) != nil {
 			return nil
 		}
+		f.end = streamEnd{} // what turned it away says nothing about what comes now
 		go func() { ends <- x.stream.read() }()
 		if ended = x.wait(ctx, &f, ends); ended && f.end.refused != nil {
 			return f.end.refused
