@@ -61,7 +61,7 @@ func TestSoak(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(512 << 20))
 	inProcess := func(t *testing.T, s soak) {
-		g := newRealGuest(t, guest.Config{})
+		g := newRealGuest(t, guest.Config{CancelTimeout: time.Minute})
 		s.run(t, g)
 		if left := leak.Left(nil, func() []string { return leak.Processes(g.workspace) }); len(left) > 0 {
 			t.Errorf("programs are left: %q", left)
@@ -83,7 +83,7 @@ func TestSoak(t *testing.T) {
 		compare(t, "children", children, leak.Children(""))
 	})
 	t.Run("with a guest in a process of its own", func(t *testing.T) {
-		g, pid := newGuestProcess(t, "GOGC=off", "GOMEMLIMIT=512MiB")
+		g, pid := newGuestProcess(t, "GOGC=off", "GOMEMLIMIT=512MiB", "NAMZU_AGENT_CANCEL_CONFIRM_TIMEOUT_MS=60000")
 		inGuest := func() []string { return leak.Descriptors(pid) }
 		ours, theirs := leak.Descriptors(""), inGuest()
 		t.Run("load", func(t *testing.T) { size.run(t, g) })
@@ -97,8 +97,8 @@ func TestSoak(t *testing.T) {
 	})
 }
 
-// run does all of it at once and returns when all is over. The host has more
-// patience than by default: the processors are overloaded on purpose.
+// run does all of it at once and returns when all is over. Host and guest have
+// more patience than by default: the processors are overloaded on purpose.
 func (s soak) run(t *testing.T, g *realGuest) {
 	agent, err := transport.New(transport.Config{Host: "127.0.0.1", Port: g.port, Token: token,
 		Heartbeat: 10 * time.Second, ReserveTimeout: time.Minute, CloseTimeout: time.Minute})
