@@ -213,6 +213,7 @@ func TestAnswersCutAtEveryByte(t *testing.T) {
 	}{{"half-closed", Seq(CloseWrite(), ExpectClose())}, {"reset", Seq(Delay(time.Millisecond), Reset())}, {"silent", Hang()}}
 	for _, q := range questions() {
 		t.Run(q.name, func(t *testing.T) {
+			t.Parallel()
 			stream := frames(q.answer...)
 			for n := range len(frames(q.answer[:q.whole()]...)) {
 				other := others[n%len(others)]
@@ -227,6 +228,7 @@ func TestAnswersCutAtEveryByte(t *testing.T) {
 func TestAnswersSplitAtEveryByte(t *testing.T) {
 	for _, q := range questions() {
 		t.Run(q.name, func(t *testing.T) {
+			t.Parallel()
 			stream := frames(q.answer...)
 			for n := range stream {
 				steps := []Step{Seq(q.steps...), SendBytes(stream[:n]), Delay(time.Millisecond), SendBytes(stream[n:]), CloseWrite(), ExpectClose(), Seq(q.then...)}

@@ -68,6 +68,7 @@ func TestHostileAnswers(t *testing.T) {
 			}
 		}
 		t.Run(q.name, func(t *testing.T) {
+			t.Parallel()
 			for what, answer := range answers {
 				q.never(t, what, Seq(SendBytes(answer), Hang()))
 			}
@@ -101,6 +102,7 @@ func TestAnswersThatAreNoUTF8(t *testing.T) {
 			}
 		}
 		t.Run(q.name, func(t *testing.T) {
+			t.Parallel()
 			if !slices.Equal(others, q.answer) {
 				q.never(t, "base64 with a byte that is none", Seq(SendBytes(frames(others...)), Hang()))
 			}
