@@ -118,18 +118,6 @@ func TestControlAnswers(t *testing.T) {
 	})
 }
 
-// TestCutAnswerAtEveryByte never takes a part for the whole.
-func TestCutAnswerAtEveryByte(t *testing.T) {
-	good := frames(features)
-	for n := range good {
-		bubble(t, transport.Config{}, []Step{Accept(), Expect("healthz"), SendBytes(good[:n]), Close()}, func(t *testing.T, p *pod) {
-			if _, err := p.Health(t.Context()); err == nil {
-				t.Errorf("a success after %d of %d bytes", n, len(good))
-			}
-		})
-	}
-}
-
 func TestConfig(t *testing.T) {
 	valid := transport.Config{Host: "h", Port: 1}
 	if _, err := transport.New(valid); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/sandlot-go/sandlot/transport/wire"
 )
@@ -84,8 +85,45 @@ func (a *Agent) exchange(ctx context.Context, b *binding, op string, frame []byt
 	return a.uncrowd(ctx, func() error { return a.exchangeOnce(ctx, b, op, frame, limit, read) })
 }
 
+// exchangeOnce is one attempt. The time that it waits for its turn is not held
+// against the guest.
 func (a *Agent) exchangeOnce(ctx context.Context, b *binding, op string, frame []byte, limit int, read func([]byte) error) error {
-	c, err := a.open(ctx, b, op, limit)
+	if err := b.queue(ctx, op); err != nil {
+		return err
+	}
+	bound, over := a.patience(op)
+	if bound == 0 {
+		return a.turn(ctx, b, op, frame, limit, read)
+	}
+	ctx, end := context.WithTimeoutCause(ctx, bound, over)
+	defer end()
+	return boundError(ctx, a.turn(ctx, b, op, frame, limit, read))
+}
+
+// patience is how long an attempt at an operation may take, with connecting, and
+// the error of one that takes longer. Zero is as long as its context lets it.
+func (a *Agent) patience(op string) (time.Duration, error) {
+	switch op {
+	case wire.OpReserve:
+		return a.config.ReserveTimeout, fmt.Errorf("no execution id was reserved within %v", a.config.ReserveTimeout)
+	case wire.OpCancel:
+		return cancelAttempt, errNoAnswer
+	}
+	return 0, nil
+}
+
+// boundError names the bound of ctx that ended the call, except where no
+// connection was made: how that went says more.
+func boundError(ctx context.Context, err error) error {
+	if _, ok := errors.AsType[*DialError](err); ok || err == nil || ctx.Err() == nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// turn carries out what has queued.
+func (a *Agent) turn(ctx context.Context, b *binding, op string, frame []byte, limit int, read func([]byte) error) error {
+	c, err := a.connect(ctx, b, op, limit)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -38,30 +37,19 @@ func (x *execution) cancel(ctx context.Context, budget time.Duration) (*wire.Can
 }
 
 func (x *execution) cancelOnce(ctx context.Context) (*wire.Cancellation, error) {
-	ctx, end := context.WithTimeoutCause(ctx, cancelAttempt, errNoAnswer)
-	defer end()
 	var ack wire.Cancellation
 	err := x.agent.call(ctx, x.binding, wire.OpCancel, wire.CancelBody{ExecutionID: x.id}, smallReply, func(payload []byte) (err error) {
 		ack, err = wire.ParseCancellation(payload)
 		return err
 	})
 	if err != nil {
-		return nil, boundError(ctx, err)
+		return nil, err
 	}
 	x.binding.booted(ack.BootID)
 	return &ack, nil
 }
 
 var errNoAnswer = fmt.Errorf("no answer came within %v", cancelAttempt)
-
-// boundError names the bound of ctx that ended the call, except where no
-// connection was made: how that went says more.
-func boundError(ctx context.Context, err error) error {
-	if _, ok := errors.AsType[*DialError](err); ok || ctx.Err() == nil {
-		return err
-	}
-	return context.Cause(ctx)
-}
 
 func (x *execution) fenced(ctx context.Context) bool {
 	ctx, end := context.WithTimeout(ctx, cancelAttempt)

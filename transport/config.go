@@ -21,7 +21,7 @@ type Config struct {
 	AttemptTimeout time.Duration // of one attempt to connect; zero is 5 seconds
 	DialBudget     time.Duration // of all attempts to make one connection; zero is 30 seconds
 	IdleTimeout    time.Duration // without a byte, while an answer is due; zero is 60 seconds
-	ReserveTimeout time.Duration // to connect and get an execution id; zero is 2 seconds
+	ReserveTimeout time.Duration // to connect, once its turn has come, and get an execution id; zero is 2 seconds
 	CloseTimeout   time.Duration // from a complete answer to the peer's close; zero is 1 second
 
 	// Heartbeat is how often both sides of a terminal, an attached session or a

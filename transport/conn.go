@@ -25,13 +25,26 @@ type conn struct {
 	fired     chan struct{} // closed after the context has closed the connection
 }
 
-// open connects. Until release, the end of ctx closes the connection.
+// open waits for its turn and connects.
 func (a *Agent) open(ctx context.Context, b *binding, op string, limit int) (*conn, error) {
+	if err := b.queue(ctx, op); err != nil {
+		return nil, err
+	}
+	return a.connect(ctx, b, op, limit)
+}
+
+// queue waits for the turn to connect, which connect gives back.
+func (b *binding) queue(ctx context.Context, op string) error {
 	select {
 	case b.greetings <- struct{}{}:
+		return nil
 	case <-ctx.Done():
-		return nil, &DialError{Op: op, Addr: b.addr(), Err: context.Cause(ctx)}
+		return &DialError{Op: op, Addr: b.addr(), Err: context.Cause(ctx)}
 	}
+}
+
+// connect connects. Until release, the end of ctx closes the connection.
+func (a *Agent) connect(ctx context.Context, b *binding, op string, limit int) (*conn, error) {
 	c := &conn{config: &a.config, greetings: b.greetings}
 	var err error
 	if c.Conn, err = a.dial(ctx, b, op); err != nil {

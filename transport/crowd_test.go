@@ -2,6 +2,7 @@ package transport_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"strings"
@@ -13,11 +14,15 @@ import (
 	. "github.com/sandlot-go/sandlot/transport/wiretest"
 )
 
+// turnedAway answers a request that the guest has not read.
+func turnedAway(op string) Step {
+	return Seq(Accept(), Expect(op), answer(`{"ok":false,"error":"too_many_unauthenticated_connections: limit 64 (NAMZU_AGENT_MAX_PREAUTH_CONNECTIONS)"}`))
+}
+
 // TestCrowdedGuest turns each operation away once, before it has read its
 // request, and carries it out when it comes again.
 func TestCrowdedGuest(t *testing.T) {
-	const full = `{"ok":false,"error":"too_many_unauthenticated_connections: limit 64 (NAMZU_AGENT_MAX_PREAUTH_CONNECTIONS)"}`
-	away := func(op string) Step { return Seq(Accept(), Expect(op), answer(full)) }
+	away := turnedAway
 	known := Seq(away("healthz"), serve("healthz", features))
 	for _, tt := range []struct {
 		name  string
@@ -122,6 +127,45 @@ func TestGreetings(t *testing.T) {
 		p.took(t, 4*time.Second)
 		if most != 32 {
 			t.Errorf("%d at a time, want 32", most)
+		}
+	})
+}
+
+// TestTurnsAreNotHeldAgainstTheGuest starts so many programs at once that most
+// of them wait longer for their turn than an execution id may take.
+func TestTurnsAreNotHeldAgainstTheGuest(t *testing.T) {
+	config := transport.Config{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		time.Sleep(time.Second)
+		return nil, io.ErrClosedPipe
+	}, DialBudget: time.Second}
+	bubble(t, config, nil, func(t *testing.T, p *pod) {
+		var starts sync.WaitGroup
+		for range 100 {
+			starts.Go(func() {
+				err := p.Command(t.Context(), "x").Start()
+				if e := errorAs[*transport.DialError](t, err); e.Attempts != 1 || !errors.Is(err, io.ErrClosedPipe) {
+					t.Errorf("got %v", err)
+				}
+			})
+		}
+		starts.Wait()
+		p.took(t, 4*time.Second)
+	})
+}
+
+// TestCrowdedAndThenEnded has a program be turned away, run when it comes again,
+// and be ended without a word from the guest: that it was turned away once does
+// not mean any more that it did not start.
+func TestCrowdedAndThenEnded(t *testing.T) {
+	silent := Seq(Accept(), Expect("cancel-execution"), Hang())
+	steps := []Step{reserve(), turnedAway("execute"), AcceptAs("exec"), Expect("execute"), stdout("x"), silent, silent, Seq(Accept(), Expect("healthz"), Hang()), silent, On("exec"), ExpectClose()}
+	bubble(t, transport.Config{}, steps, func(t *testing.T, p *pod) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		c := p.Command(ctx, "x")
+		c.Stdout = writer(func(b []byte) (int, error) { cancel(errCause); return len(b), nil })
+		err := c.Run()
+		if errorAs[*transport.CancelError](t, err); !errors.Is(err, errCause) || transport.SafeToRetry(err) {
+			t.Errorf("got %v", err)
 		}
 	})
 }

@@ -73,6 +73,16 @@ func (d *duplex) parse(payload []byte, parse func([]byte) (any, error)) (any, er
 	return event, nil
 }
 
+// interrupted is err as the end of a stream over which something has begun: a
+// refusal does not mean any more that nothing was done.
+func (d *duplex) interrupted(err error) error {
+	switch err.(type) {
+	case *LostError, *ProtocolError:
+		return err
+	}
+	return &LostError{Op: d.op, Sent: true, Err: refusedError(d.op, err)}
+}
+
 func (d *duplex) broken(format string, args ...any) error {
 	return &ProtocolError{Op: d.op, Err: fmt.Errorf(format, args...)}
 }

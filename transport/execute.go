@@ -3,7 +3,6 @@ package transport
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/sandlot-go/sandlot/transport/wire"
@@ -107,19 +106,15 @@ func (a *Agent) launch(ctx context.Context, b *binding, c *Cmd, body wire.Execut
 	}, nil
 }
 
-// reserve gets an execution id, of the guest's choice unless there is a body,
-// in a time of its own that includes connecting.
+// reserve gets an execution id, of the guest's choice unless there is a body.
 func (a *Agent) reserve(ctx context.Context, b *binding, name string, body any) (wire.Reservation, error) {
-	limit := a.config.ReserveTimeout
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no execution id was reserved within %v", limit))
-	defer cancel()
 	var r wire.Reservation
 	err := a.call(ctx, b, wire.OpReserve, body, smallReply, func(payload []byte) (err error) {
 		r, err = wire.ParseReservation(payload)
 		return err
 	})
 	if err != nil {
-		return r, startFailure(name, boundError(ctx, err))
+		return r, startFailure(name, err)
 	}
 	b.booted(r.BootID)
 	return r, nil
@@ -153,6 +148,7 @@ func (x *execution) supervise(ctx context.Context) {
 		if ended && x.resend(ctx) != nil {
 			return nil
 		}
+		f.end = streamEnd{} // what turned it away says nothing about what comes now
 		go func() { ends <- x.stream.read() }()
 		if ended = x.wait(ctx, &f, ends); ended && f.end.refused != nil {
 			return f.end.refused

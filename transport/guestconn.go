@@ -116,7 +116,7 @@ func (g *GuestConn) read() error {
 	for {
 		event, err := g.stream.event(wire.ParseConnectEvent)
 		if err != nil {
-			return refusedError(g.stream.op, err)
+			return g.stream.interrupted(err)
 		}
 		switch event := event.(type) {
 		case []byte:

@@ -266,11 +266,15 @@ func TestGuestKeepsOutput(t *testing.T) {
 		t.Errorf("attached: %v, %q", e, &rest)
 	}
 
-	c = agent.Command(limited(t), "sleep", "100")
+	// A cancel that is faster than the start would find that nothing had started.
+	started := make(chan struct{})
+	c = agent.Command(limited(t), "sh", "-c", "echo started; exec sleep 100")
 	c.Retain()
+	c.Stdout = &onOutput{f: func() { close(started) }}
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
+	<-started
 	c.Detach()
 	errorAs[*transport.ExecutionDetachedError](t, c.Wait())
 	if o, err := g.CancelExecution(limited(t), c.ID); err != nil || !o.Cancelled || o.Result.Signal != "SIGTERM" {

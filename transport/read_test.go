@@ -76,6 +76,7 @@ func TestReadFileFails(t *testing.T) {
 		{"it may not be read", []Step{streamError("EACCES: permission denied")},
 			func(err error) bool { return file(err) && errors.Is(err, fs.ErrPermission) }, "EACCES", 0},
 		{"it is outside", []Step{streamError("path escapes the workspace")}, file, "path escapes the workspace", 0},
+		{"the guest's words are those of a name that does not resolve", []Step{streamError("getaddrinfo ENOTFOUND guest")}, file, "transport: read-file-stream a: getaddrinfo ENOTFOUND guest", 0},
 		{"reading fails in the middle", []Step{meta(4, 0, 4), data("ab"), streamError("EIO: i/o error, read")}, file, "EIO", 0},
 		{"the token is refused", []Step{Send(`{"ok":false,"error":"unauthorized"}`)}, isUnauthorized, "refused the token", 0},
 		{"the guest has fenced itself", []Step{Send(`{"ok":false,"error":"agent_retiring"}`)},

@@ -251,6 +251,7 @@ func TestSessionControl(t *testing.T) {
 		serve("kill-session", `{"ok":false,"error":"unknown_session"}`),
 		serve("start-detached", `{"ok":false,"error":"spawn_failed","message":"spawn no ENOENT"}`),
 		serve("list-sessions", `{"ok":false,"error":"agent_retiring"}`),
+		serve("list-sessions", `{"ok":false,"error":"EIO: x"}`),
 	}
 	bubble(t, transport.Config{}, script, func(t *testing.T, p *pod) {
 		ctx := t.Context()
@@ -275,6 +276,9 @@ func TestSessionControl(t *testing.T) {
 		}
 		_, err = p.Sessions(ctx)
 		errorAs[*transport.RetiringError](t, err)
+		if _, err = p.Sessions(ctx); errorAs[*transport.SessionError](t, err).Error() != "transport: list-sessions: EIO: x" {
+			t.Errorf("got %v", err)
+		}
 	})
 	older := serve("healthz", `{"ok":true,"protocolVersion":2,"features":[]}`)
 	bubble(t, transport.Config{}, []Step{older}, func(t *testing.T, p *pod) {

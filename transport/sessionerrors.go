@@ -23,12 +23,15 @@ func (e *SessionDetachedError) hadNoEffect() bool { return false }
 // no effect.
 type SessionError struct {
 	Op     string
-	ID     string
+	ID     string // empty when it was about all of them
 	Reason string // such as "unknown_session", "session_exists" or "session_capacity"
 	Text   string // the guest's words
 }
 
 func (e *SessionError) Error() string {
+	if e.ID == "" {
+		return fmt.Sprintf("transport: %s: %s", e.Op, e.Text)
+	}
 	return fmt.Sprintf("transport: %s: session %s: %s", e.Op, e.ID, e.Text)
 }
 

@@ -44,7 +44,8 @@ func (a *Agent) ReadSession(ctx context.Context, id string, from int64) (Session
 		return SessionOutput{}, err
 	}
 	defer end()
-	lctx, cancel := context.WithTimeoutCause(ctx, lookTimeout, fmt.Errorf("transport: %s: the output of session %s did not come within %v", wire.OpAttachSession, id, lookTimeout))
+	late := &LostError{Op: wire.OpAttachSession, Sent: true, Err: fmt.Errorf("the output of session %s did not come within %v", id, lookTimeout)}
+	lctx, cancel := context.WithTimeoutCause(ctx, lookTimeout, late)
 	defer cancel()
 	var out SessionOutput
 	err = a.rebinding(lctx, func(b *binding) (err error) {

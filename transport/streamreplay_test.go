@@ -102,8 +102,11 @@ func (c *talk) script(t *testing.T, but map[string]any) []Step {
 			want[k] = v
 		}
 	}
+	if args, ok := want["args"].([]any); ok && len(args) == 0 && c.op() != "execute" {
+		delete(want, "args") // this host leaves out what is empty
+	}
 	body := JSON(want)
-	if c.op() == "list-sessions" {
+	if slices.Contains([]string{"list-sessions", "healthz", "reserve-execution"}, c.op()) {
 		body = ""
 	}
 	var base time.Time

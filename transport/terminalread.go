@@ -21,7 +21,7 @@ func (t *Terminal) read() error {
 	for {
 		event, err := t.stream.event(wire.ParseTerminalEvent)
 		if err != nil {
-			return refusedError(t.stream.op, err)
+			return t.stream.interrupted(err)
 		}
 		if over, err := t.take(event); over || err != nil {
 			return err
@@ -68,7 +68,7 @@ func (t *Terminal) take(event any) (over bool, err error) {
 		}
 		return true, &supersededError{event.Reason}
 	case *wire.StreamError:
-		return true, &RefusedError{Op: t.stream.op, Code: wire.Code(event.Text), Message: event.Text}
+		return true, t.stream.interrupted(&wire.Refusal{Code: event.Text})
 	case *wire.Bare:
 	default:
 		return false, t.stream.broken("it was ready twice")
@@ -98,9 +98,16 @@ func (e *supersededError) Is(target error) bool {
 var ErrSuperseded = errors.New("transport: another attachment took the session over")
 
 // begin reads events until the terminal is ready, or has shown that it was.
+// Output shows that the program runs.
 func (t *Terminal) begin() (early []byte, echoedMs int64, err error) {
 	for {
 		event, err := t.stream.event(wire.ParseTerminalEvent)
+		if failed, ok := event.(*wire.StreamError); ok {
+			err = t.stream.binding.refused(t.stream.op, &wire.Refusal{Code: failed.Text})
+		}
+		if err != nil && len(early) > 0 {
+			err = t.stream.interrupted(err)
+		}
 		if err != nil {
 			return nil, 0, err
 		}
@@ -120,8 +127,6 @@ func (t *Terminal) begin() (early []byte, echoedMs int64, err error) {
 		case *wire.Exit:
 			t.exit = event
 			return early, 0, nil
-		case *wire.StreamError:
-			return nil, 0, t.stream.binding.refused(t.stream.op, &wire.Refusal{Code: event.Text})
 		default:
 			return nil, 0, t.stream.broken("the terminal was not ready")
 		}

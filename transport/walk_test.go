@@ -166,3 +166,20 @@ func TestWalkFails(t *testing.T) {
 		}
 	})
 }
+
+// TestWalkCutAtEveryByte has a list end early of which the program says that it
+// succeeded.
+func TestWalkCutAtEveryByte(t *testing.T) {
+	list := strings.TrimSpace(base64Of(theDir + oneFile + oneLink + theEnd))
+	for n := range list {
+		bubble(t, transport.Config{}, []Step{walking(list[:n], finish(exit0))}, func(t *testing.T, p *pod) {
+			var last error
+			for _, err := range p.Walk(t.Context(), "x", transport.WalkOptions{}) {
+				last = err
+			}
+			if _, ok := errors.AsType[*transport.WalkError](last); !ok {
+				t.Errorf("after %d of %d bytes: %v", n, len(list), last)
+			}
+		})
+	}
+}

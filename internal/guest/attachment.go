@@ -110,7 +110,7 @@ func (s *Server) show(c *call, shown *session, from int64, follow bool) {
 	late.Stop()
 	defer late.Stop()
 	hurry := func() { late.Reset(linger) }
-	defer context.AfterFunc(ctx, hurry)()
+	defer whenDone(ctx, hurry)()
 	reading, start, end := shown.log.read(from, hurry)
 	defer reading.stop()
 	summary := t.summary(shown)

@@ -50,7 +50,7 @@ func (s *Server) connect(c *call) {
 	}
 	t := &tunnel{up: up}
 	defer up.Close()
-	defer context.AfterFunc(c.ctx, func() { up.Close() })()
+	defer whenDone(c.ctx, func() { up.Close() })()
 	beat := c.heartbeat()
 	if c.send(&wire.Ready{Type: wire.TypeReady, BootID: s.bootID, HeartbeatMs: beat}) != nil {
 		c.conn.destroy()

@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"time"
@@ -101,7 +100,7 @@ func (s *Server) execute(c *call) {
 // deliver sends what the outbox holds until it has ended. The program goes on
 // when the connection does not.
 func (c *call) deliver(box *outbox) {
-	defer context.AfterFunc(c.ctx, box.destroy)()
+	defer whenDone(c.ctx, box.destroy)()
 	for {
 		frame, ok := box.next()
 		if !ok {

@@ -56,5 +56,8 @@ var (
 	DecodeBase64 = decodeBase64
 )
 
+// WhenDone is what an answer has called when nobody reads it any more.
+var WhenDone = whenDone
+
 // WaitAnswers waits for the requests that are being answered, for a moment.
 func (s *Server) WaitAnswers(ctx context.Context) { s.drain(ctx) }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sandlot-go/sandlot/internal/guest"
+	"github.com/sandlot-go/sandlot/internal/leak"
 	"github.com/sandlot-go/sandlot/transport/wire"
 )
 
@@ -96,21 +97,7 @@ func newFolderIn(parent string) (string, error) {
 }
 
 // processesIn lists the processes whose working directory is dir or below.
-func processesIn(dir string) []string {
-	var found []string
-	links, _ := filepath.Glob("/proc/[0-9]*/cwd")
-	for _, link := range links {
-		cwd, err := os.Readlink(link)
-		if err == nil && (cwd == dir || strings.HasPrefix(cwd, dir+"/")) {
-			command, _ := os.ReadFile(filepath.Join(filepath.Dir(link), "cmdline"))
-			if len(command) == 0 {
-				continue // it has been killed and is being taken down
-			}
-			found = append(found, filepath.Base(filepath.Dir(link))+" "+strings.ReplaceAll(string(command), "\x00", " "))
-		}
-	}
-	return found
-}
+func processesIn(dir string) []string { return leak.Processes(dir) }
 
 // killDaemons ends the processes that have left their group on purpose, and so
 // outlive their guest outside of a sandbox.

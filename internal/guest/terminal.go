@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"context"
 	"fmt"
 	"sync"
 
@@ -76,7 +75,7 @@ func (s *Server) terminal(c *call) {
 	}
 	defer j.terminal.Close()
 	// The program does not outlive the connection, however that ends.
-	defer context.AfterFunc(c.ctx, func() {
+	defer whenDone(c.ctx, func() {
 		j.group.killSession("SIGKILL", "")
 		j.terminal.Close()
 	})()

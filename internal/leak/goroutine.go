@@ -1,5 +1,5 @@
-// Package leak finds the goroutines that a package's tests leave behind. A
-// TestMain ends with
+// Package leak finds what tests leave behind: goroutines, processes and open
+// files. A TestMain ends with
 //
 //	os.Exit(leak.Check(m.Run()))
 package leak
@@ -32,25 +32,14 @@ func Check(code int) int {
 // of the test runner and of os/signal, as soon as there are none or when the
 // time is up.
 func goroutines(patience time.Duration) string {
-	deadline := time.After(patience)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		var left []string
+	return strings.Join(left(patience, func() (found []string) {
 		for i, stack := range strings.Split(stacks(), "\n\n") {
 			if i > 0 && !strings.Contains(stack, "os/signal.") && !strings.Contains(stack, "\ntesting.(*") {
-				left = append(left, stack)
+				found = append(found, stack)
 			}
 		}
-		if left == nil {
-			return ""
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			return strings.Join(left, "\n\n")
-		}
-	}
+		return found
+	}), "\n\n")
 }
 
 // stacks returns every goroutine's stack, the caller's first.

@@ -187,6 +187,19 @@ func Trickle(b []byte, pause time.Duration) Step {
 	}, "Trickle(%q, %v)", short(string(b)), pause)
 }
 
+// Drip is Trickle for as long as the other side wants it: it is over when that
+// closes the connection, and sends b over and over until then.
+func Drip(b []byte, pause time.Duration) Step {
+	return on(func(p *player, c *peer) error {
+		for i := 0; ; i = (i + 1) % len(b) {
+			time.Sleep(pause)
+			if write(p, c, b[i:i+1], 1) != nil {
+				return nil
+			}
+		}
+	}, "Drip(%q, %v)", short(string(b)), pause)
+}
+
 // Flood sends b over and over until the other side closes the connection, and
 // fails when it has not done so after most bytes.
 func Flood(b []byte, most int64) Step {

@@ -104,6 +104,9 @@ func TestFlood(t *testing.T) {
 	if err := play(t, leave, Accept(), Flood(bytes.Repeat([]byte("x"), 100), 1<<30)); err != nil {
 		t.Errorf("the peer left: %v", err)
 	}
+	if err := play(t, leave, Accept(), Drip([]byte("xyz"), time.Millisecond)); err != nil {
+		t.Errorf("the peer left after a drip: %v", err)
+	}
 	stay := func(dial func() net.Conn) { io.Copy(io.Discard, dial()) }
 	if err := play(t, stay, Accept(), Flood([]byte("xxxx"), 1000)); err == nil {
 		t.Error("no failure although the peer took everything")
