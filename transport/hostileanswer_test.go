@@ -117,33 +117,3 @@ func TestAnswersThatAreNoUTF8(t *testing.T) {
 		})
 	}
 }
-
-// FuzzAnswers answers each operation with arbitrary bytes. It ends, and what it
-// says of its end is of this package and no longer than one can read.
-func FuzzAnswers(f *testing.F) {
-	all := questions()
-	for i, q := range all {
-		f.Add(uint8(i), frames(q.answer...))
-		f.Add(uint8(i), frames(`{"ok":false,"error":"x","message":"y"}`))
-		f.Add(uint8(i), frames(`{"type":"error","error":"x"}`, ""))
-	}
-	f.Fuzz(func(t *testing.T, which uint8, answer []byte) {
-		q := questions()[int(which)%len(all)]
-		bubble(t, transport.Config{MaxFileBytes: 1 << 20}, nil, func(t *testing.T, p *pod) {
-			p.net.Buffer = 64<<10 + len(answer) // it is all there before this side can leave
-			gone := Do("be gone for others", func() error { p.net.Silence(podIP); return nil })
-			p.play(t, podIP, Seq(q.steps...), gone, Patience(24*time.Hour), SendBytes(answer), Hang())
-			closing := time.AfterFunc(2*time.Hour, func() { p.Close() })
-			defer closing.Stop()
-			if _, err := q.ask(endAfter(t, time.Hour), p); err != nil && (!typed(err) && !refused(err) || len(err.Error()) > 4096) {
-				t.Errorf("%s: %T %v", q.name, err, err)
-			}
-		})
-	})
-}
-
-// refused reports whether err is what an honest guest's refusal can be as well.
-func refused(err error) bool {
-	return as[*transport.UnauthorizedError](err) || as[*transport.RetiringError](err) || as[*transport.UnsupportedError](err) || as[*transport.UnconfirmedError](err) ||
-		as[*transport.DialError](err) || as[*transport.ExitError](err) || as[*transport.TerminalError](err)
-}

@@ -10,10 +10,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
+	"testing/iotest"
 	"time"
 
-	"github.com/sandlot-go/sandlot/internal/memnet"
 	"github.com/sandlot-go/sandlot/transport"
 	"github.com/sandlot-go/sandlot/transport/wire"
 )
@@ -83,206 +82,120 @@ func (l *liar) answer(c net.Conn) {
 	}
 }
 
-// An asking is one thing that a host asks of a guest. It returns what it was
-// given.
-type asking struct {
-	op string
-	do func(ctx context.Context, a *transport.Agent) ([]byte, error)
-}
+// op is what the question's last request is.
+func (q question) op() string { return strings.Fields(q.name)[0] }
 
-var askings = []asking{
-	{wire.OpExecute, func(ctx context.Context, a *transport.Agent) ([]byte, error) {
-		return a.Command(ctx, "x").Output()
-	}},
-	{wire.OpExecute, func(ctx context.Context, a *transport.Agent) ([]byte, error) {
-		c := a.Command(ctx, "x")
-		c.Retain()
-		return c.Output()
-	}},
-	{wire.OpAttachExecution, func(ctx context.Context, a *transport.Agent) ([]byte, error) {
-		var out bytes.Buffer
-		at := a.Attach(ctx, id, 0)
-		at.Stdout, at.Stderr = &out, &out
-		err := at.Run()
-		return out.Bytes(), err
-	}},
-	{wire.OpCancel, func(ctx context.Context, a *transport.Agent) ([]byte, error) {
-		_, err := a.CancelExecution(ctx, id)
-		return nil, err
-	}},
-	{wire.OpReadFileStream, func(ctx context.Context, a *transport.Agent) ([]byte, error) { return a.ReadFile(ctx, "f") }},
-	{wire.OpReadFileStream, func(ctx context.Context, a *transport.Agent) ([]byte, error) {
-		r, err := a.Open(ctx, "f")
-		if err != nil {
-			return nil, err
-		}
-		out, err := io.ReadAll(r)
-		return out, errors.Join(err, r.Close())
-	}},
-	{wire.OpReadFile, func(ctx context.Context, a *transport.Agent) ([]byte, error) {
-		out, _, err := a.ReadRange(ctx, "f", 0, 10)
-		return out, err
-	}},
-	{wire.OpWriteFile, func(ctx context.Context, a *transport.Agent) ([]byte, error) {
-		_, err := a.WriteFile(ctx, "f", strings.NewReader("content"))
-		return nil, err
-	}},
-	{wire.OpTerminal, func(ctx context.Context, a *transport.Agent) ([]byte, error) {
-		return drain(a.OpenTerminal(ctx, transport.TerminalConfig{}))
-	}},
-	{wire.OpTerminal, func(ctx context.Context, a *transport.Agent) ([]byte, error) {
-		return drain(a.StartSession(ctx, "web", transport.TerminalConfig{}))
-	}},
-	{wire.OpAttachSession, func(ctx context.Context, a *transport.Agent) ([]byte, error) {
-		return drain(a.AttachSession(ctx, "web", 0, 80, 24))
-	}},
-	{wire.OpAttachSession, func(ctx context.Context, a *transport.Agent) ([]byte, error) {
-		out, err := a.ReadSession(ctx, "web", 0)
-		var all []byte
-		for _, p := range out.Pieces {
-			all = append(all, p.Text...)
-		}
-		return all, err
-	}},
-	{wire.OpStartDetached, func(ctx context.Context, a *transport.Agent) ([]byte, error) {
-		_, _, err := a.StartDetached(ctx, "web", transport.Detached{Path: "x"})
-		return nil, err
-	}},
-	{wire.OpListSessions, func(ctx context.Context, a *transport.Agent) ([]byte, error) {
-		_, err := a.Sessions(ctx)
-		return nil, err
-	}},
-	{wire.OpKillSession, func(ctx context.Context, a *transport.Agent) ([]byte, error) {
-		_, err := a.KillSession(ctx, "web", "")
-		return nil, err
-	}},
-	{wire.OpConnect, func(ctx context.Context, a *transport.Agent) ([]byte, error) {
-		c, err := a.DialGuest(ctx, 80)
-		if err != nil {
-			return nil, err
-		}
-		c.Write([]byte("request"))
-		out, err := io.ReadAll(c)
-		return out, errors.Join(err, c.Close())
-	}},
-	{wire.OpQuiesce, func(ctx context.Context, a *transport.Agent) ([]byte, error) {
-		_, err := a.Quiesce(ctx, 0)
-		return nil, err
-	}},
-	{wire.OpFlush, func(ctx context.Context, a *transport.Agent) ([]byte, error) {
-		_, err := a.Flush(ctx, 0)
-		return nil, err
-	}},
-	{wire.OpHealth, func(ctx context.Context, a *transport.Agent) ([]byte, error) {
-		_, err := a.Health(ctx)
-		return nil, err
-	}},
-	{wire.OpReserve, func(ctx context.Context, a *transport.Agent) ([]byte, error) {
-		return nil, a.Command(ctx, "x").Run()
-	}},
-	{wire.OpExecute, func(ctx context.Context, a *transport.Agent) ([]byte, error) {
-		for _, err := range a.Walk(ctx, ".", transport.WalkOptions{}) {
-			if err != nil {
-				return nil, err
+// furtherQuestions are those whose answers are the same, asked otherwise.
+func furtherQuestions() []question {
+	return []question{
+		{name: "execute what is retained", ask: func(ctx context.Context, p *pod) (string, error) {
+			c := p.Command(ctx, "x")
+			c.Retain()
+			out, err := c.CombinedOutput()
+			return string(out), err
+		}},
+		{name: "execute a walk", ask: func(ctx context.Context, p *pod) (string, error) {
+			for _, err := range p.Walk(ctx, ".", transport.WalkOptions{}) {
+				if err != nil {
+					return "", err
+				}
 			}
-		}
-		return nil, nil
-	}},
-}
-
-// drain reads a terminal to its end, which may be none.
-func drain(t *transport.Terminal, err error) ([]byte, error) {
-	if err != nil {
-		return nil, err
+			return "", nil
+		}},
+		{name: "read-file-stream bit by bit", ask: func(ctx context.Context, p *pod) (string, error) {
+			r, err := p.Open(ctx, "f")
+			if err != nil {
+				return "", err
+			}
+			out, err := io.ReadAll(iotest.OneByteReader(r))
+			return string(out), errors.Join(err, r.Close())
+		}},
+		{name: "tcp-connect in both directions", ask: func(ctx context.Context, p *pod) (string, error) {
+			c, err := p.DialGuest(ctx, 80)
+			if err != nil {
+				return "", err
+			}
+			io.WriteString(c, "request")
+			out, err := io.ReadAll(c)
+			return string(out), errors.Join(err, c.Close())
+		}},
+		{name: "terminal with input", ask: func(ctx context.Context, p *pod) (string, error) {
+			t, err := p.OpenTerminal(ctx, transport.TerminalConfig{})
+			if err != nil {
+				return "", err
+			}
+			io.WriteString(t, "input")
+			out, err := io.ReadAll(t)
+			if err == nil {
+				err = t.Wait()
+			}
+			return string(out), errors.Join(err, t.Close())
+		}},
 	}
-	t.Write([]byte("input"))
-	out, err := io.ReadAll(t)
-	if err == nil {
-		err = t.Wait()
-	}
-	return out, errors.Join(err, t.Close())
 }
 
 // FuzzPeer has a guest answer with arbitrary bytes, or frames of arbitrary
-// lines, in pieces of any size, and end as it likes. Everything a host can ask for ends in time, with no goroutine
-// left; what succeeds was answered with whole frames and gives no more than was
-// sent, and what fails says something, without the token.
+// lines, in pieces of any size, and end as it likes. Everything a host can ask
+// for ends in time, with no goroutine left; what succeeds was answered with
+// whole frames and gives no more than was sent, and what fails says so with an
+// error of this package that one can read, without the token.
 func FuzzPeer(f *testing.F) {
-	term := func(name byte, end ending, payloads ...string) {
-		f.Add(name, byte(end), byte(7), true, []byte(strings.Join(payloads, "\n")))
-		f.Add(name, byte(end), byte(7), false, frames(payloads...))
-	}
-	for i := range askings {
-		n := byte(i)
-		for _, end := range []ending{closes, halfCloses, resets, hangs} {
-			term(n, end)
-			term(n, end, `{"ok":false,"error":"unauthorized"}`)
-			term(n, end, `{"type":"error","error":"session_exists"}`, "")
+	all := append(questions(), furtherQuestions()...)
+	for i, q := range all {
+		add := func(end ending, payloads ...string) {
+			f.Add(byte(i), byte(end), byte(7), true, []byte(strings.Join(payloads, "\n")))
 		}
-	}
-	for i, a := range askings {
-		n := byte(i)
-		switch a.op {
-		case wire.OpExecute:
-			term(n, closes, `{"type":"stdout_delta","data":"x☕"}`, exit0, "")
-			term(n, hangs, `{"type":"stdout_delta","data":"x","offset":0,"nextOffset":1}`, `{"type":"stderr_delta","data":"\ud800"}`)
-			term(n, resets, exit0, exit0, "")
-		case wire.OpAttachExecution:
-			term(n, closes, `{"type":"attached","executionId":"`+id+`","state":"running","fromOffset":0,"droppedBytes":0}`, `{"type":"stdout_delta","data":"x","offset":0,"nextOffset":1}`, `{"type":"attach_result","executionId":"`+id+`","outcome":"completed","started":true,"result":{"exitCode":0,"timedOut":false,"durationMs":1},"nextOffset":1}`, "")
-		case wire.OpReadFileStream:
-			term(n, closes, `{"type":"meta","sizeBytes":8,"offset":0,"length":8}`, `{"type":"data","data":"AgMEBQYH"}`, `{"type":"data","data":"AgM="}`, `{"type":"end","bytesSent":8}`, "")
-		case wire.OpTerminal, wire.OpAttachSession:
-			term(n, closes, `{"type":"ready","guestBootId":"b"}`, `{"type":"data","data":"$ "}`, `{"type":"heartbeat"}`, `{"type":"exit","exitCode":3}`)
-			term(n, hangs, `{"type":"ready","sessionId":"web","kind":"terminal","state":"running","fromOffset":1,"droppedBytes":1,"nextOffset":2,"heartbeatMs":1000}`, `{"type":"data","data":"x","offset":1,"nextOffset":2}`, `{"type":"detached","reason":"slow_reader"}`, "")
-		case wire.OpConnect:
-			term(n, halfCloses, `{"type":"ready","heartbeatMs":1000}`, `{"type":"data","data":"cGluZwo="}`, `{"type":"end"}`)
-			term(n, hangs, `{"type":"ready"}`, `{"type":"data","data":"cGluZwo"}`)
+		for end := range endings {
+			add(end, `{"ok":false,"error":"unauthorized"}`)
+			add(end, `{"type":"error","error":"session_exists"}`, "")
+			for _, other := range all {
+				if len(other.answer) > 0 && other.op() == q.op() {
+					add(end, other.answer...)
+				}
+			}
 		}
+		f.Add(byte(i), byte(closes), byte(100), false, frames(features, ""))
 	}
-	f.Fuzz(func(t *testing.T, name, end, chunk byte, framed bool, data []byte) {
+	f.Fuzz(func(t *testing.T, which, end, chunk byte, framed bool, data []byte) {
 		if len(data) > 64<<10 {
 			t.Skip()
 		}
 		if framed {
 			data = frames(strings.Split(string(data), "\n")...)
 		}
-		a := askings[int(name)%len(askings)]
-		l := &liar{op: a.op, data: data, chunk: max(1, int(chunk)), end: ending(end) % endings}
-		synctest.Test(t, func(t *testing.T) {
-			network := &memnet.Network{}
-			listener, err := network.Listen("tcp", podIP+":1024")
+		q := all[int(which)%len(all)]
+		bubble(t, transport.Config{MaxFileBytes: 1 << 20, Heartbeat: time.Second}, nil, func(t *testing.T, p *pod) {
+			listener, err := p.net.Listen("tcp", podIP+":1024")
 			if err != nil {
 				t.Fatal(err)
 			}
-			agent, err := transport.New(transport.Config{Host: podIP, Port: 1024, Token: token, DialContext: network.DialContext, Heartbeat: time.Second})
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := &liar{op: q.op(), data: data, chunk: max(1, int(chunk)), end: ending(end) % endings}
 			served := make(chan struct{})
 			go func() { defer close(served); l.serve(listener) }()
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-			defer cancel()
-			start := time.Now()
-			out, err := a.do(ctx, agent)
-			if took := time.Since(start); took > 6*time.Minute {
-				t.Errorf("%s took %v", a.op, took)
+			got, err := q.ask(endAfter(t, 5*time.Minute), p)
+			if took := time.Since(p.start); took > 6*time.Minute {
+				t.Errorf("%s took %v", q.name, took)
 			}
-			if len(out) > 3*len(data) {
-				t.Errorf("%s gave %d bytes for %d", a.op, len(out), len(data))
+			if len(got) > 3*len(data) {
+				t.Errorf("%s gave %d bytes for %d", q.name, len(got), len(data))
 			}
 			switch {
 			case err == nil && !whole(data):
-				t.Errorf("%s succeeded with %q", a.op, data)
-			case err != nil && (err.Error() == "" || strings.Contains(err.Error(), token)):
-				t.Errorf("%s failed with %q", a.op, err)
+				t.Errorf("%s succeeded with %q", q.name, data)
+			case err != nil && (!typed(err) && !refused(err) || err.Error() == "" || len(err.Error()) > 8<<10 || strings.Contains(err.Error(), token)):
+				t.Errorf("%s failed with %T %q", q.name, err, err)
 			}
-			if err := agent.Close(); err != nil {
-				t.Error(err)
-			}
+			p.Close()
 			listener.Close()
 			<-served
 		})
 	})
+}
+
+// refused reports whether err is what an honest guest's refusal can be as well.
+func refused(err error) bool {
+	return as[*transport.UnauthorizedError](err) || as[*transport.RetiringError](err) || as[*transport.UnsupportedError](err) || as[*transport.UnconfirmedError](err) ||
+		as[*transport.DialError](err) || as[*transport.ExitError](err) || as[*transport.TerminalError](err) || as[*transport.WalkError](err)
 }
 
 // whole reports whether data begins with a whole frame.

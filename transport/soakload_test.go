@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sandlot-go/sandlot/internal/uuid"
 	"github.com/sandlot-go/sandlot/transport"
 )
 
@@ -192,7 +193,7 @@ func (l *load) talk(i int) {
 // programs wait for a line.
 func (l *load) openTerminals(own, sessions int) []*transport.Terminal {
 	terminals := make([]*transport.Terminal, own+sessions)
-	name := transport.NewUUID()
+	name := uuid.New()
 	var opening sync.WaitGroup
 	for i := range terminals {
 		opening.Go(func() {
