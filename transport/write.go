@@ -239,7 +239,7 @@ func (a *Agent) discard(ctx context.Context, b *binding, temp string) {
 	defer cancel()
 	body := wire.WriteBody{Path: temp, Encoding: wire.EncodingBase64, Part: &wire.Part{Discard: true}}
 	a.call(ctx, b, wire.OpWriteFile, body, smallReply, func(payload []byte) error {
-		_, err := wire.ParseWrite(payload)
+		_, err := wire.ParseDiscard(payload)
 		return err
 	})
 }

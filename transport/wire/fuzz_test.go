@@ -169,6 +169,9 @@ func FuzzParseReplies(f *testing.F) {
 		if w, err := wire.ParseWrite(data); known(t, err) && (w.BytesWritten < 0 || w.SizeBytes != nil && *w.SizeBytes < 0) {
 			t.Fatalf("%q became %+v", data, w)
 		}
+		if d, err := wire.ParseDiscard(data); known(t, err) {
+			again(t, d, parseDiscard)
+		}
 	})
 }
 

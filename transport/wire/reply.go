@@ -227,17 +227,24 @@ func ParseRead(payload []byte) (ReadReply, error) {
 	return r, m.err
 }
 
-// ParseWrite reads the reply to write-file, discards included.
+// ParseDiscard reads the reply to a write-file part that discards.
+func ParseDiscard(payload []byte) (DiscardReply, error) {
+	m, err := reply("write-file reply", payload)
+	if err != nil {
+		return DiscardReply{}, err
+	}
+	d := DiscardReply{OK: true}
+	field(m, "discarded", true, &d.Discarded)
+	return d, m.err
+}
+
+// ParseWrite reads the reply to write-file.
 func ParseWrite(payload []byte) (WriteReply, error) {
 	m, err := reply("write-file reply", payload)
 	if err != nil {
 		return WriteReply{}, err
 	}
 	w := WriteReply{OK: true}
-	var discarded bool
-	if field(m, "discarded", false, &discarded) && discarded {
-		return w, m.err
-	}
 	m.size("bytesWritten", true, &w.BytesWritten)
 	field(m, "guestBootId", false, &w.BootID)
 	var n int64

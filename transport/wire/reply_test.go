@@ -24,12 +24,13 @@ var (
 	parseCancellation = erase(wire.ParseCancellation)
 	parseRead         = erase(wire.ParseRead)
 	parseWrite        = erase(wire.ParseWrite)
+	parseDiscard      = erase(wire.ParseDiscard)
 	parseExecute      = parser(wire.ParseExecuteEvent)
 	parseStream       = parser(wire.ParseReadEvent)
 )
 
 var replyParsers = map[string]parser{
-	"healthz": parseHealth, "reserve": parseReservation, "cancel": parseCancellation, "read": parseRead, "write": parseWrite,
+	"healthz": parseHealth, "reserve": parseReservation, "cancel": parseCancellation, "read": parseRead, "write": parseWrite, "discard": parseDiscard,
 }
 
 func TestRepliesAreRead(t *testing.T) {
@@ -60,7 +61,7 @@ func TestRepliesAreRead(t *testing.T) {
 			wire.ReadReply{OK: true, BootID: "b", SizeBytes: 7, Encoding: "base64", Offset: new(int64(9)), BytesRead: new(int64(0))}},
 		{"a whole write", parseWrite, `{"ok":true,"guestBootId":"b","bytesWritten":11}`, wire.WriteReply{OK: true, BootID: "b", BytesWritten: 11}},
 		{"a part", parseWrite, `{"ok":true,"bytesWritten":4,"sizeBytes":10}`, wire.WriteReply{OK: true, BytesWritten: 4, SizeBytes: new(int64(10))}},
-		{"a discard", parseWrite, `{"ok":true,"discarded":true}`, wire.WriteReply{OK: true}},
+		{"a discard", parseDiscard, `{"ok":true,"discarded":true}`, wire.DiscardReply{OK: true, Discarded: true}},
 		{"the last of a key's values counts", parseWrite, `{"ok":true,"bytesWritten":4,"bytesWritten":5}`, wire.WriteReply{OK: true, BytesWritten: 5}},
 		{"a whole number in another notation", parseWrite, `{"ok":true,"bytesWritten":1.1e1}`, wire.WriteReply{OK: true, BytesWritten: 11}},
 	} {
@@ -109,6 +110,8 @@ func TestRepliesAreRefused(t *testing.T) {
 		{"a negative offset", parseRead, `{"ok":true,"content":"","sizeBytes":1,"offset":-1}`},
 		{"a negative count", parseRead, `{"ok":true,"content":"","sizeBytes":1,"bytesRead":-1}`},
 		{"no count", parseWrite, `{"ok":true}`},
+		{"a discard for a write", parseWrite, `{"ok":true,"discarded":true}`},
+		{"a write for a discard", parseDiscard, `{"ok":true,"bytesWritten":0}`},
 		{"a negative count of written bytes", parseWrite, `{"ok":true,"bytesWritten":-1}`},
 		{"a negative size after a part", parseWrite, `{"ok":true,"bytesWritten":1,"sizeBytes":-1}`},
 		{"a fractional count", parseWrite, `{"ok":true,"bytesWritten":0.5}`},
