@@ -57,7 +57,7 @@ type FrameReader struct {
 }
 
 const (
-	readAhead   = 32 << 10
+	readAhead   = 4 << 10  // enough for most frames; larger ones are read past it
 	firstGrowth = 64 << 10 // what is allocated on a header's word alone
 	keepBuffer  = 1 << 20  // larger buffers are let go after their frame
 )
