@@ -42,6 +42,9 @@ func (c *call) content() ([]byte, error) {
 	if !ok {
 		return nil, codeMissingContent
 	}
+	if data, ok := v.([]byte); ok {
+		return data, nil
+	}
 	if c.body["encoding"] == wire.EncodingBase64 {
 		return decodeBase64(textOf(v)), nil
 	}
