@@ -64,7 +64,6 @@ type upload struct {
 	temp   string
 	stays  bool // what is written stays in temp, and there is no target
 	src    *bufio.Reader
-	chunk  []byte
 	frame  wire.WriteFrame
 	most   int  // the Budget of a frame that fits a request
 	last   bool // nothing comes after the frame
@@ -77,7 +76,7 @@ func (a *Agent) newUpload(what, target, temp string, r io.Reader) *upload {
 	if sized, ok := r.(interface{ Len() int }); ok && int64(sized.Len()) > a.config.MaxFileBytes {
 		r = tooLarge{int64(sized.Len())}
 	}
-	return &upload{agent: a, what: what, target: target, temp: temp, src: bufio.NewReaderSize(r, readStep), chunk: make([]byte, readStep)}
+	return &upload{agent: a, what: what, target: target, temp: temp, src: bufio.NewReaderSize(r, readStep)}
 }
 
 // tooLarge is the reader in place of one that says beforehand that it has too
@@ -134,14 +133,13 @@ func (u *upload) fill(ctx context.Context) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		n, err := io.ReadFull(u.src, u.chunk[:min(len(u.chunk), u.frame.Room())])
-		u.frame.Add(u.chunk[:n])
-		switch {
-		case err == io.EOF || err == io.ErrUnexpectedEOF:
-			u.last = true
-		case err != nil:
+		piece, err := u.src.Peek(min(readStep, u.frame.Room()))
+		u.frame.Add(piece)
+		u.src.Discard(len(piece))
+		if err != nil && err != io.EOF {
 			return u.readError(err)
 		}
+		u.last = err == io.EOF
 	}
 	if limit := u.agent.config.MaxFileBytes; u.sent+int64(u.frame.Len()) > limit {
 		return &TooLargeError{What: u.what, Limit: limit}
