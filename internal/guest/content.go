@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"encoding/base64"
 	"slices"
+	"sync"
 
 	"github.com/sandlot-go/sandlot/transport/wire"
 )
 
 // marker stands for content that was cut out of a request. No peer knows it.
 var marker = newUUID()
+
+// contents are buffers of content that was written.
+var contents sync.Pool
 
 // parseLarge is wire.ParseEnvelope, except that the content of a write-file that
 // is the base64 of the standard alphabet, as hosts send it, is decoded from the
@@ -28,12 +32,15 @@ func parseLarge(payload []byte) (wire.Envelope, error) {
 	if err != nil || e.Op != wire.OpWriteFile || e.Body["content"] != marker || e.Body["encoding"] != wire.EncodingBase64 {
 		return wire.ParseEnvelope(payload)
 	}
-	data := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
-	n, err := base64.StdEncoding.Decode(data, text)
+	var data []byte
+	if spare, ok := contents.Get().(*[]byte); ok {
+		data = (*spare)[:0]
+	}
+	data, err = base64.StdEncoding.AppendDecode(data, text)
 	// The decoder skips line breaks, which JSON does not have within a string.
 	if err != nil || bytes.ContainsAny(text, "\r\n") {
 		return wire.ParseEnvelope(payload)
 	}
-	e.Body["content"] = data[:n]
+	e.Body["content"] = data
 	return e, nil
 }

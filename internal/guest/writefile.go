@@ -15,6 +15,9 @@ const modeBits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
 // writeFile answers write-file: a whole file, or a part of one.
 func (s *Server) writeFile(c *call) {
+	if data, ok := c.body["content"].([]byte); ok {
+		defer contents.Put(&data)
+	}
 	path, err := c.path(codeMissingContent)
 	if err != nil {
 		c.fail(err)
