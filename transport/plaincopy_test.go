@@ -128,8 +128,9 @@ func (base64Codec) encode(chunk []byte) ([]byte, error) {
 }
 
 func (base64Codec) decode(frame []byte) ([]byte, error) {
-	text, ok := bytes.CutPrefix(frame, []byte(plainHead))
-	if text, ok = bytes.CutSuffix(text, []byte(plainTail)); !ok {
+	text, head := bytes.CutPrefix(frame, []byte(plainHead))
+	text, tail := bytes.CutSuffix(text, []byte(plainTail))
+	if !head || !tail {
 		return nil, errors.New("another frame")
 	}
 	return base64.StdEncoding.AppendDecode(make([]byte, 0, wire.ReadChunk), text)

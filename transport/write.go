@@ -19,18 +19,18 @@ const (
 	frameSlack     = 1 << 10  // for a token that changes
 	tempBase       = 96       // bytes of the target's name in the temporary one's
 
-	// partSize is what content goes into one part. Both sides hold it in memory,
-	// the guest more than once. Larger parts are no faster.
+	// partSize is the content of one part. Both sides hold it in memory, the
+	// guest twice. Larger parts are no faster over loopback.
 	partSize = 3 << 18
 )
 
 // WriteFile writes what r has to the file, whose directories the guest creates,
 // and returns how much that was. The guest replaces the file at once and keeps
 // its mode; when WriteFile fails the file is what it was, unless the error is a
-// *LostError or *ProtocolError. What is more than a MiB goes in parts,
-// with one of them in memory at a time. r is read to its end before the first
-// request only if it is small, or if the guest takes no parts, and is not read
-// beyond the Config's MaxFileBytes.
+// *LostError or *ProtocolError. More than 768 KiB goes in parts, with one of them
+// in memory at a time. r is read to its end before the first request only if it
+// is small, or if the guest takes no parts, and is not read beyond the Config's
+// MaxFileBytes.
 func (a *Agent) WriteFile(ctx context.Context, path string, r io.Reader) (int64, error) {
 	ctx, end, err := a.begin(ctx)
 	if err != nil {
