@@ -265,11 +265,14 @@ func TestGuestKeepsOutput(t *testing.T) {
 		t.Errorf("attached: %v, %q", e, &rest)
 	}
 
-	c = agent.Command(limited(t), "sleep", "100")
+	c = agent.Command(limited(t), "sh", "-c", "echo up; exec sleep 100")
 	c.Retain()
+	up := make(chan struct{}) // before that, it may be cancelled without having run
+	c.Stdout = &onOutput{f: func() { close(up) }}
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
+	<-up
 	c.Detach()
 	errorAs[*transport.ExecutionDetachedError](t, c.Wait())
 	if o, err := g.CancelExecution(limited(t), c.ID); err != nil || !o.Cancelled || o.Result.Signal != "SIGTERM" {
