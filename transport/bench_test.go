@@ -6,58 +6,10 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"net"
 	"testing"
 
 	"github.com/sandlot-go/sandlot/internal/guest"
 )
-
-// BenchmarkExec is the time of a program that does nothing, over loopback. Two
-// exchanges over connections of their own are the least that the protocol
-// takes for it; BenchmarkTwoRoundTrips is what they cost.
-func BenchmarkExec(b *testing.B) {
-	g := newRealGuest(b, guest.Config{})
-	for b.Loop() {
-		if err := g.Command(b.Context(), "true").Run(); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkTwoRoundTrips(b *testing.B) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			io.ReadFull(c, make([]byte, 100))
-			c.Write(make([]byte, 100))
-			c.Close()
-		}
-	}()
-	for b.Loop() {
-		for range 2 {
-			c, err := net.Dial("tcp", l.Addr().String())
-			if err != nil {
-				b.Fatal(err)
-			}
-			c.Write(make([]byte, 100))
-			if _, err := io.ReadAll(c); err != nil {
-				b.Fatal(err)
-			}
-			c.Close()
-		}
-	}
-	l.Close()
-	<-done
-}
 
 func BenchmarkOutput(b *testing.B) {
 	g := newRealGuest(b, guest.Config{})

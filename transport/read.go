@@ -204,11 +204,16 @@ func (a *Agent) openFileStream(ctx context.Context, b *binding, s *readState) (*
 	return c, nil
 }
 
-// fileEvent reads the next event of a file's stream.
+// fileEvent reads the next event of a file's stream. The data is valid until the
+// following call.
 func (c *conn) fileEvent(b *binding, op string, s *readState) (data []byte, last bool, err error) {
 	payload, err := c.frames.Next()
 	if err != nil {
 		return nil, false, readFailure(op, err)
+	}
+	if data, ok := wire.AppendData(s.piece[:0], payload); ok {
+		s.piece = data
+		return s.next(data)
 	}
 	event, err := wire.ParseReadEvent(payload)
 	if refusal, ok := errors.AsType[*wire.Refusal](err); ok {

@@ -16,6 +16,7 @@ type readState struct {
 
 	meta     *wire.Meta // nil until it has come
 	received int64
+	piece    []byte // the buffer of the data
 }
 
 // next takes an event. It returns the data in it and whether it is the last.

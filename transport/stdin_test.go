@@ -116,7 +116,8 @@ func TestStdinGoesIntoAFile(t *testing.T) {
 	t.Run("since it is large", func(t *testing.T) {
 		var name string
 		large := strings.Repeat("x", 1<<20+1)
-		steps := []Step{serve("healthz", safeFeatures), staging(&name, large), executing(fed(&name, nil, 0, "tool")), finish(exit0)}
+		const part = 3 << 18
+		steps := []Step{serve("healthz", safeFeatures), staging(&name, large[:part], large[part:]), executing(fed(&name, nil, 0, "tool")), finish(exit0)}
 		bubble(t, transport.Config{}, steps, func(t *testing.T, p *pod) {
 			c := p.Command(t.Context(), "tool")
 			c.Stdin = strings.NewReader(large)

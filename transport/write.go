@@ -19,14 +19,18 @@ const (
 	readStep       = 48 << 10 // a multiple of 3, for base64 without padding
 	frameSlack     = 1 << 10  // for a token that changes
 	tempBase       = 96       // bytes of the target's name in the temporary one's
+
+	// partSize is the content of one part. Both sides hold it in memory, the
+	// guest twice. Larger parts are no faster over loopback.
+	partSize = 3 << 18
 )
 
 // WriteFile writes what r has to the file, whose directories the guest creates,
 // and returns how much that was. The guest replaces the file at once and keeps
 // its mode; when WriteFile fails the file is what it was, unless the error is a
-// *LostError or *ProtocolError. What does not fit one request goes in parts,
-// with a few MiB in memory at a time. r is read to its end before the first
-// request only if it is small, and is not read beyond the Config's
+// *LostError or *ProtocolError. More than 768 KiB goes in parts, with one of them
+// in memory at a time. r is read to its end before the first request only if it
+// is small, or if the guest takes no parts, and is not read beyond the Config's
 // MaxFileBytes.
 func (a *Agent) WriteFile(ctx context.Context, path string, r io.Reader) (int64, error) {
 	ctx, end, err := a.begin(ctx)
@@ -61,8 +65,9 @@ type upload struct {
 	temp   string
 	stays  bool // what is written stays in temp, and there is no target
 	src    *bufio.Reader
-	chunk  []byte
 	frame  wire.WriteFrame
+	most   int  // the Budget of a frame that fits a request
+	last   bool // nothing comes after the frame
 	sent   int64
 
 	binding *binding // the guest that has, or may have, something of it
@@ -72,7 +77,7 @@ func (a *Agent) newUpload(what, target, temp string, r io.Reader) *upload {
 	if sized, ok := r.(interface{ Len() int }); ok && int64(sized.Len()) > a.config.MaxFileBytes {
 		r = tooLarge{int64(sized.Len())}
 	}
-	return &upload{agent: a, what: what, target: target, temp: temp, src: bufio.NewReaderSize(r, readStep), chunk: make([]byte, readStep)}
+	return &upload{agent: a, what: what, target: target, temp: temp, src: bufio.NewReaderSize(r, readStep)}
 }
 
 // tooLarge is the reader in place of one that says beforehand that it has too
@@ -86,13 +91,14 @@ func (u *upload) run(ctx context.Context) (int64, error) {
 	if err := u.prepare(); err != nil {
 		return 0, err
 	}
-	last, err := u.fill(ctx)
+	err := u.fill(ctx)
 	if err == nil {
-		err = u.first(ctx, last)
+		err = u.first(ctx)
 	}
-	for err == nil && !last {
-		if last, err = u.fill(ctx); err == nil {
-			err = u.part(ctx, u.binding, last)
+	for err == nil && !u.last {
+		u.frame.Reset()
+		if err = u.fill(ctx); err == nil {
+			err = u.part(ctx, u.binding)
 		}
 	}
 	if err != nil && u.binding != nil {
@@ -110,43 +116,43 @@ func (u *upload) prepare() error {
 	}
 	largest := wire.WriteBody{Path: u.temp, Part: &wire.Part{Offset: wire.MaxSafeInteger, Final: true, RenameTo: u.target}}
 	over := wire.WriteOverhead(largest, string(u.agent.current().Token))
-	u.frame.Budget = maxRequest - over - frameSlack
-	if u.frame.Budget < 4 {
+	u.most = maxRequest - over - frameSlack
+	if u.most < 4 {
 		return &TooLargeError{What: "the path to write to", Size: int64(over), Limit: maxRequest}
 	}
+	u.frame.Budget = min(u.most, partSize/3*4)
 	if part := u.agent.part; part > 0 {
-		u.frame.Budget = part / 3 * 4
+		u.most = part / 3 * 4
+		u.frame.Budget = u.most
 	}
 	return nil
 }
 
-// fill reads what fits one frame and reports whether that is the last of it.
-func (u *upload) fill(ctx context.Context) (last bool, err error) {
-	u.frame.Reset()
-	for u.frame.Room() > 0 && !last {
+// fill reads what the frame still takes.
+func (u *upload) fill(ctx context.Context) error {
+	for u.frame.Room() > 0 && !u.last {
 		if err := context.Cause(ctx); err != nil {
-			return false, err
+			return err
 		}
-		n, err := io.ReadFull(u.src, u.chunk[:min(len(u.chunk), u.frame.Room())])
-		u.frame.Add(u.chunk[:n])
-		switch {
-		case err == io.EOF || err == io.ErrUnexpectedEOF:
-			last = true
-		case err != nil:
-			return false, u.readError(err)
+		piece, err := u.src.Peek(min(readStep, u.frame.Room()))
+		u.frame.Add(piece)
+		u.src.Discard(len(piece))
+		if err != nil && err != io.EOF {
+			return u.readError(err)
 		}
+		u.last = err == io.EOF
 	}
 	if limit := u.agent.config.MaxFileBytes; u.sent+int64(u.frame.Len()) > limit {
-		return false, &TooLargeError{What: u.what, Limit: limit}
+		return &TooLargeError{What: u.what, Limit: limit}
 	}
-	if !last {
+	if !u.last {
 		_, err := u.src.Peek(1)
 		if err != nil && err != io.EOF {
-			return false, u.readError(err)
+			return u.readError(err)
 		}
-		last = err == io.EOF
+		u.last = err == io.EOF
 	}
-	return last, nil
+	return nil
 }
 
 func (u *upload) readError(err error) error {
@@ -156,22 +162,27 @@ func (u *upload) readError(err error) error {
 	return fmt.Errorf("transport: %s %s: reading what to write: %w", wire.OpWriteFile, u.what, err)
 }
 
-// first sends the first frame, which is all there is if last. Nothing has
-// happened before, so it may go to another guest when it cannot go to this one.
-func (u *upload) first(ctx context.Context, last bool) error {
+// first sends the first frame, which is all there is if it is the last, or if the
+// guest takes no parts. Nothing has happened before, so it may go to another guest
+// when it cannot go to this one.
+func (u *upload) first(ctx context.Context) error {
 	return u.agent.rebinding(ctx, func(b *binding) error {
-		if last && !u.stays {
-			return u.whole(ctx, b, u.target)
+		if u.last && !u.stays {
+			return u.whole(ctx, b)
 		}
 		features, err := u.agent.features(ctx, b)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case features.Has(wire.FeatureWriteParts):
-			return u.part(ctx, b, last)
-		case last:
-			u.binding = b
-			return u.whole(ctx, b, u.temp)
+		}
+		if features.Has(wire.FeatureWriteParts) {
+			return u.part(ctx, b)
+		}
+		u.frame.Budget = u.most
+		if err := u.fill(ctx); err != nil {
+			return err
+		}
+		if u.last {
+			return u.whole(ctx, b)
 		}
 		return &TooLargeError{
 			What:  u.what + " (for one request, and the guest does not announce " + wire.FeatureWriteParts + ")",
@@ -180,7 +191,11 @@ func (u *upload) first(ctx context.Context, last bool) error {
 	})
 }
 
-func (u *upload) whole(ctx context.Context, b *binding, path string) error {
+func (u *upload) whole(ctx context.Context, b *binding) error {
+	path := u.target
+	if u.stays {
+		u.binding, path = b, u.temp
+	}
 	_, err := u.send(ctx, b, wire.WriteBody{Path: path})
 	if err == nil {
 		u.sent = int64(u.frame.Len())
@@ -188,11 +203,11 @@ func (u *upload) whole(ctx context.Context, b *binding, path string) error {
 	return err
 }
 
-func (u *upload) part(ctx context.Context, b *binding, last bool) error {
+func (u *upload) part(ctx context.Context, b *binding) error {
 	before := u.binding
 	u.binding = b
 	p := &wire.Part{Offset: u.sent}
-	if last && !u.stays {
+	if u.last && !u.stays {
 		p.Final, p.RenameTo = true, u.target
 	}
 	reply, err := u.send(ctx, b, wire.WriteBody{Path: u.temp, Part: p})

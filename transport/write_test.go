@@ -277,40 +277,69 @@ func TestWriteFileLimits(t *testing.T) {
 	})
 }
 
-// TestWriteRequestsFitTheLimit writes 9 MiB as it is done in earnest: no
-// request exceeds what a guest takes of somebody it does not know yet.
-func TestWriteRequestsFitTheLimit(t *testing.T) {
-	var got bytes.Buffer
-	largest := 0
-	take := func(final bool) Step {
-		size := 0
-		return Seq(Accept(), Expect("write-file", Field("part.final", final), func(r Request) error {
-			if len(r.Payload) > 8<<20 {
-				return Differs("at most 8 MiB", len(r.Payload))
+// TestWriteSizes writes as it is done in earnest. Both sides hold a request in
+// memory, so none is larger than it must be; and none exceeds what a guest takes
+// of somebody it does not know yet.
+func TestWriteSizes(t *testing.T) {
+	const mib = 1 << 20
+	for _, tt := range []struct {
+		name     string
+		size     int
+		features string // "": not asked for
+		parts    int    // 0: whole
+		most     int    // bytes of a request
+	}{
+		{"what fits a part is whole", 3 * mib / 4, "", 0, mib + mib/16},
+		{"more goes in parts", 3*mib/4 + 1, features, 2, mib + mib/16},
+		{"much goes in as many as it takes", 9 * mib, features, 12, mib + mib/16},
+		{"a guest that takes no parts gets what fits a request", 5 * mib, plainFeatures, 0, 8 * mib},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var got bytes.Buffer
+			take := func(final any) Step {
+				var before int
+				return Seq(Accept(), Expect("write-file", Field("part.final", final), func(r Request) error {
+					if len(r.Payload) > tt.most {
+						return Differs(fmt.Sprintf("at most %d bytes", tt.most), len(r.Payload))
+					}
+					before = got.Len()
+					b, err := base64.StdEncoding.DecodeString(r.Body["content"].(string))
+					got.Write(b)
+					return err
+				}), SendFunc(func() any {
+					return fmt.Sprintf(`{"ok":true,"bytesWritten":%d,"sizeBytes":%d}`, got.Len()-before, got.Len())
+				}), CloseWrite(), ExpectClose())
 			}
-			largest = max(largest, len(r.Payload))
-			b, err := base64.StdEncoding.DecodeString(r.Body["content"].(string))
-			got.Write(b)
-			size = len(b)
-			return err
-		}), SendFunc(func() any {
-			return fmt.Sprintf(`{"ok":true,"bytesWritten":%d,"sizeBytes":%d}`, size, got.Len())
-		}), CloseWrite(), ExpectClose())
+			var steps []Step
+			if tt.features != "" {
+				steps = append(steps, serve("healthz", tt.features))
+			}
+			for i := range tt.parts {
+				steps = append(steps, take(i == tt.parts-1))
+			}
+			if tt.parts == 0 {
+				steps = append(steps, take(nil))
+			}
+			content := bytes.Repeat([]byte("0123456789abcdef"), tt.size/16+1)[:tt.size]
+			bubble(t, transport.Config{}, steps, func(t *testing.T, p *pod) {
+				n, err := p.WriteFile(t.Context(), "data/big.bin", bytes.NewReader(content))
+				if n != int64(len(content)) || err != nil {
+					t.Errorf("got %d, %v", n, err)
+				}
+			})
+			if !bytes.Equal(got.Bytes(), content) {
+				t.Errorf("%d bytes arrived, or others", got.Len())
+			}
+		})
 	}
-	steps := []Step{serve("healthz", features), take(false), take(true)}
-	content := bytes.Repeat([]byte("0123456789abcdef"), 9<<20/16)
-	bubble(t, transport.Config{}, steps, func(t *testing.T, p *pod) {
-		n, err := p.WriteFile(t.Context(), "data/big.bin", bytes.NewReader(content))
-		if n != int64(len(content)) || err != nil {
-			t.Errorf("got %d, %v", n, err)
-		}
+	t.Run("and no more", func(t *testing.T) {
+		bubble(t, transport.Config{}, []Step{serve("healthz", plainFeatures)}, func(t *testing.T, p *pod) {
+			_, err := p.WriteFile(t.Context(), "data/big.bin", bytes.NewReader(make([]byte, 7*mib)))
+			if e := errorAs[*transport.TooLargeError](t, err); e.Limit < 5*mib {
+				t.Errorf("got %v, want a limit of nearly 6 MiB", e)
+			}
+		})
 	})
-	if !bytes.Equal(got.Bytes(), content) {
-		t.Errorf("%d bytes arrived, or others", got.Len())
-	}
-	if largest < 8<<20-4<<10 {
-		t.Errorf("the largest request had %d bytes, want nearly 8 MiB", largest)
-	}
 }
 
 // TestPeerThatDoesNotReadTheRequest closes while the request is on its way.

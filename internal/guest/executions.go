@@ -21,8 +21,13 @@ type executions struct {
 	mu      sync.Mutex // guards the fields below and those of each execution
 	records map[string]*execution
 	running map[*execution]bool // those whose process group may be alive
+	pruned  time.Time           // when what had expired was last forgotten
 	closed  bool
 }
+
+// pruneAfter is how often what has expired is looked for while there is room.
+// Looking for it at every reservation took longer than the rest of one.
+const pruneAfter = time.Second
 
 func (t *executions) init(s *Server) {
 	t.server = s
@@ -32,17 +37,26 @@ func (t *executions) init(s *Server) {
 
 // pruneLocked forgets what has expired.
 func (t *executions) pruneLocked(now time.Time) {
-	maps.DeleteFunc(t.records, func(_ string, e *execution) bool {
-		return (e.state == wire.StateReserved || e.state == wire.StateTerminal) && !now.Before(e.expires)
-	})
+	t.pruned = now
+	maps.DeleteFunc(t.records, func(_ string, e *execution) bool { return e.expiredLocked(now) })
+}
+
+func (e *execution) expiredLocked(now time.Time) bool {
+	return (e.state == wire.StateReserved || e.state == wire.StateTerminal) && !now.Before(e.expires)
 }
 
 // find returns the execution of that id, or nil.
 func (t *executions) find(id string) *execution {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.pruneLocked(time.Now())
-	return t.records[id]
+	return t.findLocked(id, time.Now())
+}
+
+func (t *executions) findLocked(id string, now time.Time) *execution {
+	if e := t.records[id]; e != nil && !e.expiredLocked(now) {
+		return e
+	}
+	return nil
 }
 
 // reserve makes a reservation, of an id of its own if id is empty, or reports
@@ -51,9 +65,8 @@ func (t *executions) reserve(id string) (*wire.Reservation, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
-	t.pruneLocked(now)
 	reply := &wire.Reservation{OK: true, BootID: t.server.bootID, ProtocolVersion: wire.ProtocolVersion}
-	if e := t.records[id]; e != nil {
+	if e := t.findLocked(id, now); e != nil {
 		reply.ExecutionID, reply.State = id, e.state
 		reply.LeaseExpiresAt = now.UnixMilli()
 		if !e.expires.IsZero() {
@@ -65,7 +78,7 @@ func (t *executions) reserve(id string) (*wire.Reservation, error) {
 		}
 		return reply, nil
 	}
-	if !t.makeRoomLocked() {
+	if !t.makeRoomLocked(now) {
 		return nil, refusal(wire.CodeExecutionCapacity)
 	}
 	if id == "" {
@@ -80,9 +93,14 @@ func (t *executions) reserve(id string) (*wire.Reservation, error) {
 }
 
 // makeRoomLocked gives up what is remembered of ended executions, that which
-// would be forgotten soonest first, and reports whether there is room then.
-func (t *executions) makeRoomLocked() bool {
-	if len(t.records) < t.server.config.MaxExecutions {
+// would be forgotten soonest first, and reports whether there is room then. It
+// makes room for some at once, so that it has not to be done for each.
+func (t *executions) makeRoomLocked(now time.Time) bool {
+	most := t.server.config.MaxExecutions
+	if len(t.records) >= most || now.Sub(t.pruned) >= pruneAfter {
+		t.pruneLocked(now)
+	}
+	if len(t.records) < most {
 		return true
 	}
 	var ended []*execution
@@ -93,12 +111,12 @@ func (t *executions) makeRoomLocked() bool {
 	}
 	slices.SortFunc(ended, soonest)
 	for _, e := range ended {
-		if len(t.records) < t.server.config.MaxExecutions {
+		if len(t.records) < most-most/16 {
 			break
 		}
 		delete(t.records, e.id)
 	}
-	return len(t.records) < t.server.config.MaxExecutions
+	return len(t.records) < most
 }
 
 func soonest(a, b *execution) int {
@@ -137,8 +155,7 @@ func (t *executions) claim(id string, asked time.Time, retain bool) (*execution,
 	defer t.mu.Unlock()
 	e := &execution{server: t.server}
 	if id != "" {
-		t.pruneLocked(time.Now())
-		if e = t.records[id]; e == nil {
+		if e = t.findLocked(id, time.Now()); e == nil {
 			return nil, refusal(wire.CodeUnknownExecution)
 		}
 		if e.state != wire.StateReserved {

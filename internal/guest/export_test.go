@@ -7,6 +7,9 @@ import (
 	"os"
 )
 
+// ParseLarge decodes a request as that of a large one.
+var ParseLarge = parseLarge
+
 // HeldBytes is how many bytes connections hold that have not authenticated.
 func (s *Server) HeldBytes() int {
 	s.preauth.mu.Lock()

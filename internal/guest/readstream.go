@@ -63,9 +63,9 @@ func (s *Server) readFileStream(c *call) {
 
 // sendData sends all that r has in data frames. A file that has become shorter
 // than it was just ends.
-func (c *call) sendData(r io.Reader) (sent int64, err error) {
+func (c *call) sendData(r *io.SectionReader) (sent int64, err error) {
 	const before, after = `{"type":"` + wire.TypeData + `","data":"`, `"}`
-	piece := make([]byte, c.server.config.ReadChunkBytes)
+	piece := make([]byte, max(1, min(r.Size(), int64(c.server.config.ReadChunkBytes)))) // most files are small
 	frame := make([]byte, 0, wire.HeaderLen+len(before)+base64.StdEncoding.EncodedLen(len(piece))+len(after))
 	for c.ctx.Err() == nil {
 		n, err := io.ReadFull(r, piece)

@@ -179,6 +179,7 @@ func (s *Server) parse(payload []byte) (wire.Envelope, error) {
 	if len(payload) >= largeRequest {
 		s.parsing <- struct{}{}
 		defer func() { <-s.parsing }()
+		return parseLarge(payload)
 	}
 	return wire.ParseEnvelope(payload)
 }

@@ -16,6 +16,9 @@ const modeBits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
 // writeFile answers write-file: a whole file, or a part of one.
 func (s *Server) writeFile(c *call) {
+	if data, ok := c.body["content"].([]byte); ok {
+		defer contents.Put(&data)
+	}
 	path, err := c.path(codeMissingContent)
 	if err != nil {
 		c.fail(err)
@@ -42,6 +45,9 @@ func (c *call) content() ([]byte, error) {
 	v, ok := c.field("content")
 	if !ok {
 		return nil, codeMissingContent
+	}
+	if data, ok := v.([]byte); ok {
+		return data, nil
 	}
 	if c.body["encoding"] == wire.EncodingBase64 {
 		return decodeBase64(textOf(v)), nil

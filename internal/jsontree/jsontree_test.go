@@ -61,6 +61,20 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestStrings has each byte in each place of a string of some length.
+func TestStrings(t *testing.T) {
+	for at := range 20 {
+		for c := range 256 {
+			text := []byte(`"0123456789abcdefghij"`)
+			text[at+1] = byte(c)
+			want, ok := standard(text)
+			if got, err := jsontree.Parse(text); (err == nil) != ok || ok && got != want {
+				t.Errorf("%q: got %q, %v, want %q", text, got, err, want)
+			}
+		}
+	}
+}
+
 func TestDepth(t *testing.T) {
 	for _, pair := range []string{"[]", `{"a":}`} {
 		open, end := pair[:len(pair)-1], pair[len(pair)-1:]

@@ -104,7 +104,7 @@ func ParseExecuteEvent(payload []byte) (any, error) {
 // decoded data, an *End or a *StreamError. A control-shaped refusal comes back
 // as the error, a *Refusal.
 func ParseReadEvent(payload []byte) (any, error) {
-	if data, ok := plainData(payload); ok {
+	if data, ok := AppendData([]byte{}, payload); ok {
 		return data, nil
 	}
 	m, kind, err := eventType("read-file-stream event", payload)

@@ -6,7 +6,7 @@ import "encoding/base64"
 // decoded data, a *Bare of TypeEnd or TypeHeartbeat, or a *StreamError. A
 // control-shaped refusal comes back as the error, a *Refusal.
 func ParseConnectEvent(payload []byte) (any, error) {
-	if data, ok := plainData(payload); ok {
+	if data, ok := AppendData([]byte{}, payload); ok {
 		return data, nil
 	}
 	m, kind, err := eventType("tcp-connect event", payload)

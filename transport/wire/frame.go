@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 )
 
 // HeaderLen is the length of a frame header: eight hexadecimal digits of the
@@ -57,9 +58,10 @@ type FrameReader struct {
 }
 
 const (
-	readAhead   = 32 << 10
+	readAhead   = 4 << 10  // enough for most frames; larger ones are read past it
 	firstGrowth = 64 << 10 // what is allocated on a header's word alone
 	keepBuffer  = 1 << 20  // larger buffers are let go after their frame
+	maxSpare    = 2 << 20  // of what other readers use again
 )
 
 // NewFrameReader returns a FrameReader of r that refuses payloads of more than
@@ -82,6 +84,10 @@ func (f *FrameReader) Buffered() int { return f.r.Buffered() }
 func (f *FrameReader) Next() ([]byte, error) {
 	head, err := f.r.Peek(HeaderLen)
 	if err != nil {
+		if firstGrowth < len(f.buf) && len(f.buf) <= maxSpare {
+			spare.Put(new(f.buf))
+		}
+		f.buf = nil
 		if errors.Is(err, io.EOF) && len(head) > 0 {
 			err = io.ErrUnexpectedEOF
 		}
@@ -130,9 +136,7 @@ func (f *FrameReader) payload(n int) ([]byte, error) {
 	for have < n {
 		want := min(n, max(2*have, firstGrowth, cap(f.buf)))
 		if cap(f.buf) < want {
-			grown := make([]byte, want)
-			copy(grown, f.buf[:have])
-			f.buf = grown
+			f.grow(have, want)
 		}
 		m, err := io.ReadFull(f.r, f.buf[have:want])
 		have += m
@@ -144,4 +148,24 @@ func (f *FrameReader) payload(n int) ([]byte, error) {
 		}
 	}
 	return f.buf[:n], nil
+}
+
+// spare has buffers of readers that have come to their end: a guest reads one
+// large frame on each of many connections. A reader that needs more than
+// firstGrowth has shown with the bytes before that it is worth one.
+var spare sync.Pool
+
+// grow makes the buffer hold want bytes or more, and keeps have of them.
+func (f *FrameReader) grow(have, want int) {
+	var grown []byte
+	if want > firstGrowth {
+		if other, ok := spare.Get().(*[]byte); ok {
+			grown = *other
+		}
+	}
+	if len(grown) < want {
+		grown = make([]byte, want)
+	}
+	copy(grown, f.buf[:have])
+	f.buf = grown
 }

@@ -1,9 +1,6 @@
 package wire
 
-import (
-	"encoding/base64"
-	"slices"
-)
+import "encoding/base64"
 
 // A WriteFrame builds the frame of a write-file request in one buffer. Content
 // is encoded as it arrives and what describes it comes behind it, because only
@@ -16,11 +13,7 @@ type WriteFrame struct {
 	raw int
 }
 
-const (
-	writeHead   = `{"op":"` + OpWriteFile + `","body":{"content":"`
-	growAtFirst = 1 << 20
-	tailRoom    = 8 << 10 // a guess that saves a copy; a longer tail is fine
-)
+const writeHead = `{"op":"` + OpWriteFile + `","body":{"content":"`
 
 // WriteOverhead is the length of a write-file frame's payload without the
 // content's base64.
@@ -38,9 +31,6 @@ func (w *WriteFrame) Len() int { return w.raw }
 // its frame, and is at most Room.
 func (w *WriteFrame) Add(p []byte) {
 	w.start()
-	if need := len(w.buf) + base64.StdEncoding.EncodedLen(len(p)); need > growAtFirst && cap(w.buf) < need {
-		w.buf = slices.Grow(w.buf, HeaderLen+len(writeHead)+w.Budget-len(w.buf)+tailRoom)
-	}
 	w.buf = base64.StdEncoding.AppendEncode(w.buf, p)
 	w.raw += len(p)
 }
