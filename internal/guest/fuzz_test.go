@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"math"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -34,14 +33,14 @@ func FuzzFirstBytes(f *testing.F) {
 		if strings.Contains(string(data), testToken) {
 			t.Skip("knows the token")
 		}
-		conn, err := net.Dial("tcp", g.listener.Addr().String())
+		conn, _, err := g.connect()
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
 		l := newLine(t, conn)
 		l.conn.Write(data)
-		l.conn.(interface{ CloseWrite() error }).CloseWrite()
+		conn.CloseWrite()
 		frames := 0
 		for {
 			payload, err := l.frames.Next()

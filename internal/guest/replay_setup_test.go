@@ -26,6 +26,9 @@ type stage struct {
 var stages = map[string]stage{
 	"execute":      {setup: setupExecute},
 	"terminal":     {prompt: true},
+	"sessions":     {prompt: true, setup: setupSessions},
+	"races":        {prompt: true},
+	"signals":      {prompt: true},
 	"framing":      {prompt: true},
 	"files_read":   {shared: true, setup: setupRead},
 	"root_differs": {setup: setupRead},
@@ -34,12 +37,19 @@ var stages = map[string]stage{
 	"retiring":     {chained: true, from: "group-outlives-leader", to: "retiring-is-permanent"},
 }
 
+// basis is the recording that another builds on, which is played before it on
+// the same guest.
+var basis = map[string]string{
+	"attach-session-refusals":      "start-detached-exit-code",
+	"persistent-terminal-refusals": "start-detached-exit-code",
+}
+
 // outsidePath is a folder on the recording's machine that a write root named.
 const outsidePath = "/tmp/agent-extra-root"
 
 // stretched are the recordings that depend on what happens while a program
 // sleeps, or waits for its end, with times that are long enough on a busy
-// machine as well.
+// machine as well, or with programs that leave no room for chance.
 var stretched = map[string][]string{
 	"fin-while-execute-runs":           {"sleep 0.5", "sleep 3"},
 	"garbage-during-running-execute":   {"sleep 0.6", "sleep 3"},
@@ -54,6 +64,9 @@ var stretched = map[string][]string{
 	"heartbeat-asked-250_9":            {`"0.7"`, `"0.4"`},
 	"retained-capacity":                {"sleep 0.5", "sleep 3"},
 	"cancel-slow-cleanup-within-grace": {"sleep 0.15", "sleep 0.01"},
+	"persistent-terminal":              {"sleep 0.5", "sleep 0.2"},
+	"start-detached":                   {"echo serving >&2; echo out", "echo serving >&2; sleep 0.2; echo out"},
+	"session-capacity":                 {`"sessionId":"three","command":"true"}`, `"sessionId":"three","command":"true","env":{"PATH":"."}}`},
 }
 
 // script is a list of steps that ends at the first that fails.
@@ -86,6 +99,12 @@ func setupExecute(workspace, _ string) error {
 	s.file("script.sh", "#!/bin/sh\necho from script $0\n", 0o755)
 	s.file("badshebang.sh", "#!/no/such/interpreter\n", 0o755)
 	s.folder("made/by")
+	return s.err
+}
+
+func setupSessions(workspace, _ string) error {
+	s := &script{dir: workspace}
+	s.file("true", "#!/bin/sh\nexec /bin/sleep 300\n", 0o755)
 	return s.err
 }
 

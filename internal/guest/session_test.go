@@ -194,3 +194,23 @@ func TestSessionsEndWithTheGuest(t *testing.T) {
 		t.Errorf("%v", end)
 	}
 }
+
+// TestSessionRetention forgets a session that has exited, and no other.
+func TestSessionRetention(t *testing.T) {
+	t.Parallel()
+	g := newGuest(t, guest.Config{SessionTTL: time.Millisecond})
+	g.detach("runs", "sleep 600")
+	g.detach("ends", "exit 5")
+	for len(g.sessions()) > 1 {
+		pause(5)
+	}
+	if o := parse(t, g.follow("ends", nil).next()); o["error"] != wire.CodeUnknownSession {
+		t.Errorf("%v", o)
+	}
+	if o := g.detach("ends", "sleep 600"); o["ok"] != true {
+		t.Errorf("its id is not free: %v", o)
+	}
+	if o := g.call(wire.OpKillSession, object{"sessionId": "runs"}); o["state"] != "exited" {
+		t.Errorf("%v", o)
+	}
+}
