@@ -59,6 +59,8 @@ type Server struct {
 	conns     map[*conn]bool
 	answers   map[chan struct{}]bool // of requests being answered; closed when one is
 
+	life     context.Context // done when it is closed
+	die      context.CancelFunc
 	done     chan struct{}  // closed when stopped
 	close    sync.Once      // guards closeErr
 	closeErr error          // of Close
@@ -97,7 +99,11 @@ func New(config Config) (*Server, error) {
 		answers:   map[chan struct{}]bool{},
 		done:      make(chan struct{}),
 	}
-	s.config.Token, s.config.Environ = "", nil // not needed any more
+	s.life, s.die = context.WithCancel(context.Background())
+	s.config.Token = "" // not needed any more
+	if s.config.FlushCommand == "" {
+		s.config.Environ = nil
+	}
 	s.executions.init(s)
 	s.jobs.server, s.jobs.running = s, map[*job]bool{}
 	s.sessions.server, s.sessions.records = s, map[string]*session{}
@@ -220,10 +226,26 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	defer cancel()
 	s.quiescing.Store(true)
 	s.stop()
-	err := errors.Join(s.executions.quiesce(ctx), s.jobs.quiesce(ctx))
+	err := s.endPrograms(ctx)
 	s.drain(ctx)
 	err = errors.Join(err, s.lastFlush(ctx))
 	return errors.Join(err, s.Close())
+}
+
+// endPrograms ends all programs, in the time that ctx has without what a flush
+// may need then.
+func (s *Server) endPrograms(ctx context.Context) error {
+	end, _ := ctx.Deadline()
+	left := time.Until(end)
+	q := quiescence{server: s, ctx: ctx, grace: s.config.QuiesceGrace, limit: left - min(s.config.FlushTimeout, left/3)}
+	switch err := q.run(); err {
+	case nil:
+		return s.executions.quiesce(ctx) // whose output is still held by others
+	case errProcesses:
+		return errors.Join(s.executions.quiesce(ctx), s.jobs.quiesce(ctx))
+	default:
+		return err
+	}
 }
 
 // lastFlush is that of a shutdown, in the time that is left.
@@ -279,6 +301,7 @@ func (s *Server) Close() error {
 	s.close.Do(func() {
 		s.quiescing.Store(true)
 		s.stop()
+		s.die()
 		s.closeErr = errors.Join(s.executions.kill(), s.jobs.kill())
 		s.mu.Lock()
 		conns := slices.Collect(maps.Keys(s.conns))

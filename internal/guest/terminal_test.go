@@ -32,19 +32,20 @@ func onShell(text string) object { return object{"command": "sh", "args": []stri
 // screen reads a terminal to its end: all that was written, and the exit.
 func (l *line) screen() (text string, exit object) {
 	l.t.Helper()
+	var shown strings.Builder
 	for _, payload := range l.rest() {
 		if payload == "" {
 			continue // of a session
 		}
 		switch o := parse(l.t, payload); o["type"] {
 		case wire.TypeData:
-			text += o["data"].(string)
+			shown.WriteString(o["data"].(string))
 		case wire.TypeHeartbeat, wire.TypeReady:
 		default:
 			exit = o
 		}
 	}
-	return text, exit
+	return shown.String(), exit
 }
 
 // until reads a terminal until it shows a text.
