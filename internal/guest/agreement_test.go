@@ -87,6 +87,8 @@ func excepted(r *recording) string {
 func asThisUser(r *recording) bool {
 	root := os.Geteuid() == 0
 	switch {
+	case unprivileged[r.Name]:
+		return canDrop()
 	case r.Agent.As == "root":
 		return root
 	case root:
@@ -134,20 +136,7 @@ func playGroup(root string, recordings []*recording, group []int, results [][]st
 		fail(err)
 		return
 	}
-	config, err := replayConfig(first.Agent, outside)
-	if stages[first.file].prompt {
-		config.Environ = append(config.Environ, "PS1=$ ")
-	}
-	if err == nil {
-		config.Workspace, err = newFolderIn(root)
-	}
-	if setup := stages[first.file].setup; err == nil && setup != nil {
-		err = setup(config.Workspace, outside)
-	}
-	var g *testGuest
-	if err == nil {
-		g, err = bootGuest(config)
-	}
+	g, err := bootReplay(root, first, outside)
 	if err != nil {
 		fail(err)
 		return

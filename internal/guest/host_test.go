@@ -34,8 +34,10 @@ type testGuest struct {
 	t         testing.TB
 	server    *guest.Server
 	workspace string
+	address   net.Addr
 	listener  *watchedListener
 	served    chan error
+	daemon    *daemonProcess // nil: the guest is in this process
 }
 
 // newGuest starts a guest with a workspace of its own and closes it with the
@@ -76,6 +78,7 @@ func bootGuest(config guest.Config) (*testGuest, error) {
 	if err != nil {
 		return nil, err
 	}
+	g.address = l.Addr()
 	g.listener = &watchedListener{Listener: l, sides: map[string]*guestSide{}}
 	go func() { g.served <- g.server.Serve(g.listener) }()
 	return g, nil
@@ -83,6 +86,10 @@ func bootGuest(config guest.Config) (*testGuest, error) {
 
 // stop closes the guest. It may have been closed before.
 func (g *testGuest) stop() error {
+	if g.daemon != nil {
+		g.daemon.kill()
+		return nil
+	}
 	err := g.server.Close()
 	served := <-g.served
 	g.served <- nil // for who stops it again
@@ -209,11 +216,15 @@ type line struct {
 	closed chan struct{} // closed when the guest has closed its side altogether
 }
 
-// connect makes a connection and finds the guest's side of it.
+// connect makes a connection and finds the guest's side of it, of which nothing
+// is known if that is another process.
 func (g *testGuest) connect() (*net.TCPConn, *guestSide, error) {
-	conn, err := net.Dial("tcp", g.listener.Addr().String())
+	conn, err := net.Dial("tcp", g.address.String())
 	if err != nil {
 		return nil, nil, err
+	}
+	if g.daemon != nil {
+		return conn.(*net.TCPConn), &guestSide{}, nil
 	}
 	return conn.(*net.TCPConn), g.listener.side(conn.LocalAddr()), nil
 }

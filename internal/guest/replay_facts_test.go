@@ -69,6 +69,7 @@ var facts = map[string][]fact{
 	"discard-in-missing-directory":       {{name: "not", absent: true}},
 	"discard-ordinary-file":              {{name: "w.txt", content: "héllo\n"}},
 	"discard-symlink-named-like-a-temp":  {{name: "data/.namzu-write-trick.part", content: "héllo\n", link: true}},
+	"flush-child-environment":            {{name: "flush-env", content: "4\n"}},
 	"extra-write-root":                   {{name: "../outside/x.txt", content: "extra"}},
 }
 
@@ -77,7 +78,7 @@ var facts = map[string][]fact{
 var nothingRuns = map[string]bool{
 	"fin-right-after-terminal": true, "fin-on-open-terminal": true,
 	"close-0ms-after-terminal": true, "close-3ms-after-terminal": true, "close-6ms-after-terminal": true,
-	"close-12ms-after-terminal": true, "close-40ms-after-terminal": true,
+	"close-12ms-after-terminal": true, "close-40ms-after-terminal": true, "flush-times-out": true,
 }
 
 const bigPart = "data/.namzu-write-0f7c1f52-2b7e-4d0c-9f53-6a1f0de8c4aa-big.bin.part"
@@ -89,6 +90,9 @@ func (p *replay) check() []string {
 		if err := p.checkFact(f); err != nil {
 			diffs = append(diffs, fmt.Sprintf("[%s] %v", f.name, err))
 		}
+	}
+	if p.g.daemon != nil {
+		diffs = append(diffs, p.checkDaemon()...)
 	}
 	if nothingRuns[p.r.Name] {
 		gone := time.Now().Add(replayWait)

@@ -29,6 +29,7 @@ var stages = map[string]stage{
 	"sessions":     {prompt: true, setup: setupSessions},
 	"races":        {prompt: true},
 	"signals":      {prompt: true},
+	"quiesce":      {prompt: true, setup: setupQuiesce},
 	"framing":      {prompt: true},
 	"files_read":   {shared: true, setup: setupRead},
 	"root_differs": {setup: setupRead},
@@ -102,6 +103,12 @@ func setupExecute(workspace, _ string) error {
 	return s.err
 }
 
+func setupQuiesce(workspace, _ string) error {
+	s := &script{dir: workspace}
+	s.file("q.txt", "still readable", 0o644)
+	return s.err
+}
+
 func setupSessions(workspace, _ string) error {
 	s := &script{dir: workspace}
 	s.file("true", "#!/bin/sh\nexec /bin/sleep 300\n", 0o755)
@@ -171,19 +178,44 @@ func replayEnviron(as string) []string {
 	return append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"}, who...)
 }
 
-// replayConfig makes the configuration that the recorded guest had.
-func replayConfig(agent recordedAgent, outside string) (guest.Config, error) {
-	environ := []string{"NAMZU_AGENT_TCP_PORT=0", "NAMZU_AGENT_REFUSAL_FLUSH_GRACE_MS=300"}
+// replayVariables are the variables that the recorded guest had.
+func replayVariables(agent recordedAgent, outside string) []string {
+	variables := []string{"NAMZU_AGENT_TCP_PORT=0", "NAMZU_AGENT_REFUSAL_FLUSH_GRACE_MS=300"}
 	if agent.Env["NAMZU_AGENT_REQUIRE_TOKEN"] == "" {
-		environ = append(environ, "NAMZU_AGENT_BIND_TOKEN="+testToken)
+		variables = append(variables, "NAMZU_AGENT_BIND_TOKEN="+testToken)
 	}
 	for name, value := range agent.Env {
-		environ = append(environ, name+"="+strings.ReplaceAll(value, outsidePath, outside))
+		variables = append(variables, name+"="+strings.ReplaceAll(value, outsidePath, outside))
 	}
-	config, _, err := guest.ConfigFromEnv(environ)
-	config.Environ = replayEnviron(agent.As)
-	config.DialContext = ports.dial
-	return config, err
+	return variables
+}
+
+// bootReplay starts the guest that a recording had, in a process of its own if it
+// must be.
+func bootReplay(root string, r *recording, outside string) (*testGuest, error) {
+	workspace, err := newFolderIn(root)
+	if err != nil {
+		return nil, err
+	}
+	if setup := stages[r.file].setup; setup != nil {
+		if err := setup(workspace, outside); err != nil {
+			return nil, err
+		}
+	}
+	variables, environ := replayVariables(r.Agent, outside), replayEnviron(r.Agent.As)
+	if stages[r.file].prompt {
+		environ = append(environ, "PS1=$ ")
+	}
+	if prepare, ok := ownProcess(r); ok {
+		return bootDaemon(daemonSpec{workspace: workspace, prepare: prepare, environ: append(environ, variables...)})
+	}
+	config, _, err := guest.ConfigFromEnv(variables)
+	if err != nil {
+		return nil, err
+	}
+	config.Workspace, config.DialContext = workspace, ports.dial
+	config.Environ = append(environ, variables...)
+	return bootGuest(config)
 }
 
 // same reports whether two agents were configured alike.

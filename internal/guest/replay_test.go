@@ -61,25 +61,23 @@ type replayLine struct {
 }
 
 type action struct {
-	ms   float64
-	line *recordedLine // nil: the guest is told to end
-	step int           // in line.Sent; -1: open
+	ms     float64
+	line   *recordedLine // nil: the guest gets a signal
+	step   int           // in line.Sent; -1: open
+	signal syscall.Signal
 }
 
 func (p *replay) actions() []action {
 	var all []action
 	for _, l := range p.r.Lines {
-		all = append(all, action{l.Open, l, -1})
+		all = append(all, action{ms: l.Open, line: l, step: -1})
 		for i, s := range l.Sent {
 			if !s.InSameWrite {
-				all = append(all, action{s.Ms, l, i})
+				all = append(all, action{ms: s.Ms, line: l, step: i})
 			}
 		}
 	}
-	if at, ok := p.r.Facts["sigtermAtMs"].(json.Number); ok {
-		ms, _ := at.Float64()
-		all = append(all, action{ms: ms})
-	}
+	all = append(all, p.r.signals()...)
 	slices.SortStableFunc(all, func(a, b action) int { return cmp.Compare(a.ms, b.ms) })
 	return all
 }
@@ -110,7 +108,7 @@ func (p *replay) play() []string {
 			pause(min(gap, longestPause))
 		}
 		last = max(last, a.ms)
-		p.do(ctx, a)
+		p.do(a)
 		if n := p.holds(a); n > 0 {
 			for p.held += n; p.g.server.HeldBytes() < p.held && ctx.Err() == nil; {
 				pause(5) // until the guest has taken it
@@ -186,11 +184,11 @@ func (p *replay) diff(l *recordedLine, format string, args ...any) {
 	p.diffs = append(p.diffs, "["+l.ID+"] "+fmt.Sprintf(format, args...))
 }
 
-func (p *replay) do(ctx context.Context, a action) {
+func (p *replay) do(a action) {
 	switch {
 	case a.line == nil:
-		if err := p.g.server.Shutdown(ctx); err != nil {
-			p.diffs = append(p.diffs, "Shutdown: "+err.Error())
+		if err := p.g.tell(a.signal); err != nil {
+			p.diffs = append(p.diffs, a.signal.String()+": "+err.Error())
 		}
 	case a.step < 0:
 		p.open(a.line)
@@ -370,6 +368,9 @@ func (p *replay) finish(ctx context.Context, l *replayLine) {
 		}
 		if l.how != end.How {
 			p.diff(l.recorded, "ended with %s, want %s", l.how, end.How)
+		}
+		if p.g.daemon != nil {
+			return // that can only be seen from within
 		}
 		switch end.AfterFin {
 		case "peer still reads (half-closed)":
