@@ -82,13 +82,13 @@ func (q *quiescence) run() error {
 	for _, j := range jobs {
 		q.owned[int(j.group)] = true
 	}
+	q.server.sessions.addGroups(q.owned)
 	for ; ; q.rounds++ {
 		executions := q.server.executions.snapshot()
 		for _, e := range executions {
-			if <-e.launched; e.program != nil {
-				q.owned[int(e.program.group)] = true
-			}
+			<-e.launched
 		}
+		q.server.executions.addGroups(q.owned)
 		left, err := q.targets()
 		switch {
 		case err != nil:

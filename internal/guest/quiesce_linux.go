@@ -20,7 +20,10 @@ func (q *quiescence) targets() ([]process, error) {
 	if own, err := os.Readlink("/proc/self"); err != nil || own != strconv.Itoa(os.Getpid()) {
 		return nil, errProcesses // these are numbers of another PID namespace
 	}
-	self, _ := lookAt(os.Getpid())
+	self, ok := lookAt(os.Getpid())
+	if !ok {
+		return nil, errProcesses
+	}
 	var found []process
 	for _, p := range all {
 		switch {

@@ -216,11 +216,12 @@ func (s *Server) stop() {
 }
 
 // Shutdown is the orderly end: no connection is accepted any more, requests
-// that would begin something are refused, all programs are ended (SIGTERM,
-// Config.QuiesceGrace, SIGKILL) and their results delivered, the workspace's file
-// system is written to its disk, and then everything is closed. It returns when that is done, when ctx is done or when
-// Config.ShutdownDeadline has passed, and has done what Close does in any case.
-// The error says what could not be ended.
+// that would begin something are refused, all programs are ended as by a quiesce
+// (SIGTERM, Config.QuiesceGrace, SIGKILL) and their results delivered, the
+// workspace's file system is written to its disk, and then everything is closed.
+// It returns when that is done, when ctx is done or when Config.ShutdownDeadline
+// has passed, and has done what Close does in any case. The error says what could
+// not be ended.
 func (s *Server) Shutdown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.config.ShutdownDeadline)
 	defer cancel()
