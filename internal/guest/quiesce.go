@@ -102,7 +102,9 @@ func (q *quiescence) run() error {
 			return fmt.Errorf("after %d rounds (NAMZU_AGENT_QUIESCE_MAX_ROUNDS) pid %d (%s) was still running",
 				q.rounds, left[0].pid, left[0].command)
 		}
-		q.stop(executions, left)
+		if err := q.stop(executions, left); err != nil {
+			return err
+		}
 		for _, p := range left {
 			if p.runs() {
 				return q.unconfirmed(p)
@@ -124,8 +126,8 @@ func (q *quiescence) unconfirmed(p process) error {
 }
 
 // stop ends the processes, and the executions among them so that their results
-// say so.
-func (q *quiescence) stop(executions []*execution, left []process) {
+// say so. What runs at the deadline is killed, and has not ended in time.
+func (q *quiescence) stop(executions []*execution, left []process) error {
 	ending := map[int]bool{} // groups that get their signals elsewhere
 	for _, e := range executions {
 		if e.program == nil || q.foreign(e.program.group, left) {
@@ -148,9 +150,13 @@ func (q *quiescence) stop(executions []*execution, left []process) {
 		return true
 	}
 	for _, signal := range []string{"SIGTERM", "SIGKILL"} {
+		var late error
 		for _, p := range left {
 			if !p.runs() {
 				continue
+			}
+			if late == nil && q.left() == 0 {
+				late = q.unconfirmed(p)
 			}
 			if q.signals[p.pid] == "" {
 				q.stopped = append(q.stopped, p)
@@ -160,10 +166,14 @@ func (q *quiescence) stop(executions []*execution, left []process) {
 				p.signal(signal)
 			}
 		}
+		if late != nil {
+			return late
+		}
 		if within(min(q.grace, q.left()), gone) {
-			return
+			break
 		}
 	}
+	return nil
 }
 
 // foreign reports whether a group is another user's by now: there is somebody in
