@@ -34,6 +34,7 @@ func Main(environ []string, log io.Writer) int {
 	signal.Notify(terminate, terminationSignal)
 	notifyReseed(reseed)
 	takeSignals()
+	keepInherited()
 	config, address, err := ConfigFromEnv(environ)
 	if err != nil {
 		return refuse(log, err)

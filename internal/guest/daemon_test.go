@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandlot-go/sandlot/internal/guest"
 	"github.com/sandlot-go/sandlot/transport/wire"
 )
 
@@ -203,6 +204,38 @@ func TestDaemonIgnoresSignals(t *testing.T) {
 	}
 }
 
+// TestDaemonInherits starts a guest with a file that is not its programs'.
+func TestDaemonInherits(t *testing.T) {
+	t.Parallel()
+	g := newDaemon(t, daemonSpec{prepare: "exec 9</etc/passwd;"})
+	if r := g.shell("ls /proc/$$/fd"); r.stdout != "0\n1\n2\n" {
+		t.Errorf("a program has the descriptors %q", r.stdout)
+	}
+}
+
+// TestDaemonHook has a hook that fails: the guest serves all the same.
+func TestDaemonHook(t *testing.T) {
+	t.Parallel()
+	g := newDaemon(t, daemonSpec{environ: []string{"NAMZU_AGENT_RESEED_HOOK=echo $NAMZU_AGENT_BIND_TOKEN >> seen; echo no luck >&2; exit 3"}})
+	before := g.address.String()
+	open := g.open(object{"command": "cat"})
+	if err := g.tell(syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	if got := g.get("seen"); got != testToken+"\n"+testToken+"\n" || g.address.String() != before {
+		t.Errorf("the hook saw %q, and the guest listens at %v, not %s", got, g.address, before)
+	}
+	if r := g.shell("echo works"); r.stdout != "works\n" {
+		t.Errorf("%+v", r)
+	}
+	open.write(typed("served\n")).until("served")
+	open.conn.Close()
+	g.stop()
+	if all := g.daemon.complaints(); len(all) != 2 || !strings.Contains(all[1], "no luck") {
+		t.Errorf("%q", all)
+	}
+}
+
 // procScript gives a PID namespace a /proc of its own.
 const procScript = "mount --make-rprivate / && mount -t proc proc /proc || exit 1; "
 
@@ -241,5 +274,24 @@ func TestDaemonInCharge(t *testing.T) {
 				t.Errorf("told by SIGTERM: %v, want %v", err, test.everything)
 			}
 		})
+	}
+}
+
+func TestInCharge(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		namespace   string
+		pid, parent int
+		want        bool
+	}{
+		{"the first process of a container", "pid:[4026532201]", 1, 0, true},
+		{"the child of a container's init", "pid:[4026532201]", 7, 1, true},
+		{"another process of a container", "pid:[4026532201]", 9, 7, false},
+		{"a process that a container's runtime has put there", "pid:[4026532201]", 9, 0, false},
+		{"a service of the machine", "pid:[4026531836]", 700, 1, false},
+	} {
+		if got := guest.InChargeOf(test.namespace, test.pid, test.parent); got != test.want {
+			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
 	}
 }

@@ -53,6 +53,9 @@ var (
 // WaitAnswers waits for the requests that are being answered, for a moment.
 func (s *Server) WaitAnswers(ctx context.Context) { s.drain(ctx) }
 
+// InChargeOf reports whether a process is in charge of its PID namespace.
+var InChargeOf = inChargeOf
+
 // RealUser is the real user that /proc/<pid>/status names.
 var RealUser = realUser
 

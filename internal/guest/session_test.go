@@ -180,6 +180,24 @@ func TestSessionCapacity(t *testing.T) {
 	}
 }
 
+// TestDefaultSessionCapacity has as many sessions as there can be by default.
+func TestDefaultSessionCapacity(t *testing.T) {
+	t.Parallel()
+	g := newGuest(t, guest.Config{})
+	for i := range 16 {
+		if o := g.detach(fmt.Sprint("s", i), "exec sleep 600"); o["ok"] != true {
+			t.Fatalf("session %d: %v", i, o)
+		}
+	}
+	if o := g.detach("one-more", "true"); o["error"] != wire.CodeSessionCapacity {
+		t.Errorf("%v", o)
+	}
+	g.call(wire.OpKillSession, object{"sessionId": "s7"})
+	if o := g.detach("one-more", "true"); o["ok"] != true {
+		t.Errorf("in the place of one that has exited: %v", o)
+	}
+}
+
 // TestSessionsEndWithTheGuest ends a guest in order: attachments hear it.
 func TestSessionsEndWithTheGuest(t *testing.T) {
 	t.Parallel()

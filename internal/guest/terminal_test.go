@@ -54,7 +54,7 @@ func (l *line) until(want string) string {
 	seen := ""
 	for !strings.Contains(seen, want) {
 		o := parse(l.t, l.next())
-		if o["type"] == wire.TypeReady {
+		if o["type"] == wire.TypeReady || o["type"] == wire.TypeHeartbeat {
 			continue
 		}
 		data, ok := o["data"].(string)
