@@ -339,6 +339,7 @@ type run struct {
 func (l *line) finish() run {
 	l.t.Helper()
 	var r run
+	var texts [2]strings.Builder
 	for _, payload := range l.rest() {
 		if payload == "" {
 			r.complete = true
@@ -346,13 +347,14 @@ func (l *line) finish() run {
 		}
 		switch o := parse(l.t, payload); o["type"] {
 		case wire.TypeStdout:
-			r.stdout += o["data"].(string)
+			texts[0].WriteString(o["data"].(string))
 		case wire.TypeStderr:
-			r.stderr += o["data"].(string)
+			texts[1].WriteString(o["data"].(string))
 		default:
 			r.result = o
 		}
 	}
+	r.stdout, r.stderr = texts[0].String(), texts[1].String()
 	return r
 }
 
