@@ -121,7 +121,7 @@ func TestDetachedSession(t *testing.T) {
 		t.Errorf("%v", again)
 	}
 	t.Run("a process outside that holds the output does not hold up the end", func(t *testing.T) {
-		g.detach("tree", "sleep 600 & setsid sleep 600 & echo armed; wait")
+		g.detach("tree", "sleep 600 & setsid sh -c 'echo armed; exec sleep 600' & wait")
 		l := g.follow("tree", nil)
 		l.until("armed")
 		begin := time.Now()
