@@ -11,9 +11,9 @@ import (
 	"github.com/sandlot-go/sandlot/transport/wire"
 )
 
-// TestDaemonInAClosedWorkspace runs the guest as an ordinary user in a workspace that is
-// its own, below folders that are closed to it: it can only be reached because
-// it is the working directory.
+// TestDaemonInAClosedWorkspace runs the guest as an ordinary user in a workspace
+// that is its own, below folders that are closed to it: it can only be reached
+// because it is the working directory.
 func TestDaemonInAClosedWorkspace(t *testing.T) {
 	t.Parallel()
 	setpriv, err := exec.LookPath("setpriv")

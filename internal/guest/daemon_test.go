@@ -140,8 +140,8 @@ func TestDaemonOrphans(t *testing.T) {
 	})
 }
 
-// TestDaemonFileSizeLimit has the guest write beyond RLIMIT_FSIZE, which is a signal as
-// well as an error.
+// TestDaemonFileSizeLimit has the guest write beyond RLIMIT_FSIZE, which is a
+// signal as well as an error.
 func TestDaemonFileSizeLimit(t *testing.T) {
 	t.Parallel()
 	d := newDaemon(t, daemonSpec{prepare: "ulimit -f 128;"}) // of 512 bytes
