@@ -53,8 +53,8 @@ var exceptions = map[string]string{
 	"persistent-short-program-true/open-1 (first with outcome: nothing and the connection stays open)": "there nothing is ever answered, in most runs",
 	"terminal-size-seen-by-program/open-1 (first with outcome: 0 0)":                                   "there the program runs before the terminal has its size",
 	`terminal-kill-outcome-SIGTERM/open-1 (first with outcome: {"exitCode":0} after 2 s)`:              "there another program is between, which outlives SIGTERM and tells exit 0",
-	"sigusr1-with-open-stream/new-connection-while-terminal-open":                                      "there nothing listens until all connections have ended",
 	`terminal-kill-outcome-SIGINT/open-2 (first with outcome: {"exitCode":0} after 2 s)`:               "the same with SIGINT",
+	"sigusr1-with-open-stream/new-connection-while-terminal-open":                                      "there nothing listens until all connections have ended",
 }
 
 // rootExceptions are those of a guest that runs as root.
@@ -85,7 +85,7 @@ var notReplayed = map[string]string{
 	"attach-live":                                  "must attach between two lines; TestAttachWhileItRuns",
 	"terminal-env":                                 "the order of variables; TestTerminal",
 	"terminal-kill-reaches-background-job":         "whether the prompt is there first; TestTerminalKill",
-	"terminal-kill-shell-ignoring-term":            "waits for words of a program that is not between here; TestTerminalKill",
+	"terminal-kill-shell-ignoring-term":            "the program may not have come to ignore it; TestTerminalKill",
 	"terminal-large-output":                        "frames that are left out, with escapes; TestTerminalOutput",
 	"terminal-slow-reader":                         "depends on how much fits into socket buffers; TestTerminalOutput",
 	"heartbeat-100ms":                              "hosts here are not punctual; TestHeartbeat",
