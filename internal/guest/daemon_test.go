@@ -193,7 +193,7 @@ func TestDaemonIgnoresSignals(t *testing.T) {
 	if r := g.shell("grep SigIgn /proc/self/status"); r.stdout != "SigIgn:\t0000000000000000\n" {
 		t.Errorf("programs ignore signals: %q", r.stdout)
 	}
-	g.detach("d", "sleep 600")
+	g.detach("d", "exec sleep 600")
 	terminal := g.open(object{"command": "sleep", "args": []string{"600"}})
 	terminal.write(signalFrame("SIGHUP"))
 	if _, end := terminal.screen(); end["signal"] != 1.0 {
