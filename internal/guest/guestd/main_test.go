@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/sandlot-go/sandlot/internal/leak"
 )
 
 // runVariable makes this test binary the command itself.
@@ -14,7 +16,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(runVariable) != "" {
 		main()
 	}
-	os.Exit(m.Run())
+	os.Exit(leak.Check(m.Run()))
 }
 
 // TestExitCode has a command that is told nothing: what it does otherwise is
