@@ -64,7 +64,12 @@ type Config struct {
 	CancelTimeout   time.Duration // within which a cancel must be confirmed; 0 = 5 s
 	QuiesceGrace    time.Duration // CancelGrace of a quiesce and of a shutdown; 0 = 1 s
 	QuiesceDeadline time.Duration // within which a quiesce must be confirmed; 0 = 20 s
+	QuiesceRounds   int           // looks for what was started meanwhile; 0 = 8
+	QuiesceSettle   time.Duration // until ends are known, once nothing runs; 0 = 1 s
 	FlushTimeout    time.Duration // of a flush that names none; 0 = 10 s
+	// FlushCommand is run by /bin/sh for a flush, with all of Environ. Empty:
+	// syncfs(2) writes the workspace's file system to its disk.
+	FlushCommand string
 	// QuiesceEverything has a quiesce end all processes of this user but init and
 	// those of the guest's own session, and not only what the guest has started.
 	// It is for a guest that is alone in its PID namespace.
@@ -87,6 +92,8 @@ type Config struct {
 // maxSetting bounds every size and count: it keeps sums of a few of them, and
 // base64 of a read range, inside the 32 bits that a frame header has.
 const maxSetting = 1 << 30
+
+const defaultShutdownDeadline = 15 * time.Second
 
 func orDefault[T ~int | ~int64](v *T, d T) {
 	if *v == 0 {
@@ -134,8 +141,10 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.CancelTimeout, 5*time.Second)
 	orDefault(&c.QuiesceGrace, time.Second)
 	orDefault(&c.QuiesceDeadline, 20*time.Second)
+	orDefault(&c.QuiesceRounds, 8)
+	orDefault(&c.QuiesceSettle, time.Second)
 	orDefault(&c.FlushTimeout, 10*time.Second)
-	orDefault(&c.ShutdownDeadline, 15*time.Second)
+	orDefault(&c.ShutdownDeadline, defaultShutdownDeadline)
 	orDefault(&c.MaxFrameBytes, wire.MaxFrame)
 	orDefault(&c.MaxFirstFrameBytes, wire.MaxFirstFrame)
 	orDefault(&c.MaxPreauth, 64)
@@ -153,7 +162,7 @@ func (c Config) withDefaults() (Config, error) {
 		{"RecordTTL", int64(c.RecordTTL)}, {"RetainedTTL", int64(c.RetainedTTL)},
 		{"SessionTTL", int64(c.SessionTTL)}, {"SessionKillTimeout", int64(c.SessionKillTimeout)}, {"CancelTimeout", int64(c.CancelTimeout)},
 		{"QuiesceGrace", int64(c.QuiesceGrace)}, {"QuiesceDeadline", int64(c.QuiesceDeadline)},
-		{"FlushTimeout", int64(c.FlushTimeout)}, {"ShutdownDeadline", int64(c.ShutdownDeadline)},
+		{"QuiesceSettle", int64(c.QuiesceSettle)}, {"FlushTimeout", int64(c.FlushTimeout)}, {"ShutdownDeadline", int64(c.ShutdownDeadline)},
 		{"PreauthIdle", int64(c.PreauthIdle)}, {"PreauthDeadline", int64(c.PreauthDeadline)},
 		{"RefusalGrace", int64(c.RefusalGrace)},
 	} {
@@ -167,7 +176,7 @@ func (c Config) withDefaults() (Config, error) {
 	}{
 		{"RetainedBytes", c.RetainedBytes}, {"MaxRetained", c.MaxRetained},
 		{"SessionBytes", c.SessionBytes}, {"MaxSessions", c.MaxSessions},
-		{"MaxExecutions", c.MaxExecutions}, {"MaxFrameBytes", c.MaxFrameBytes},
+		{"QuiesceRounds", c.QuiesceRounds}, {"MaxExecutions", c.MaxExecutions}, {"MaxFrameBytes", c.MaxFrameBytes},
 		{"MaxFirstFrameBytes", c.MaxFirstFrameBytes}, {"MaxPreauth", c.MaxPreauth},
 		{"MaxPreauthBytes", c.MaxPreauthBytes}, {"ReadRangeBytes", c.ReadRangeBytes},
 		{"ReadChunkBytes", c.ReadChunkBytes},

@@ -230,6 +230,16 @@ func TestHeartbeat(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a quiet program, and a peer that answers", func(t *testing.T) {
+		l := g.open(object{"command": "cat", "heartbeatMs": 250})
+		for range 5 { // longer than silence is borne
+			if payload := l.next(); payload != `{"type":"heartbeat"}` {
+				t.Fatalf("%s", payload)
+			}
+			l.write(frame(object{"type": "heartbeat"}))
+		}
+		l.write(typed("still there\n")).until("still there")
+	})
 	t.Run("a peer that asks for none", func(t *testing.T) {
 		l := g.tunnel(port(), 0)
 		pause(500)

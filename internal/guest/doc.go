@@ -5,10 +5,11 @@
 // connection: healthz, reserve-execution, execute, cancel-execution, read-file
 // (whole and ranged), read-file-stream, write-file (whole, in parts, and the
 // discarding of parts), attach-execution, tcp-connect, terminal (of a connection
-// or of a session), and attach-session, start-detached, list-sessions and
-// kill-session, quiesce and flush. Programs are real processes, each in a session of its own, and
-// terminals are real ones. Command guestd in the folder below is the program that a guest image
-// runs; the simulated cluster embeds the server.
+// or of a session), attach-session, start-detached, list-sessions, kill-session,
+// quiesce and flush. Programs are real processes, each in a session of its own,
+// and terminals are real ones. [Main] is all of a process that is a guest, and
+// command guestd in the folder below is that process, which a guest image runs;
+// the simulated cluster embeds the server.
 //
 // The rule most often broken: a guest that cannot prove that a process group of
 // its own is gone fences itself for good and answers agent_retiring from then

@@ -27,8 +27,8 @@ const (
 // A setting is a numeric environment variable.
 type setting struct {
 	name  string
-	least int64                // 1, or 0 where "none" can be asked for
-	set   func(*Config, int64) // nil: checked, and read by no operation that is here
+	least int64 // 1, or 0 where "none" can be asked for
+	set   func(*Config, int64)
 }
 
 func millis(field func(*Config) *time.Duration) func(*Config, int64) {
@@ -75,8 +75,8 @@ var settings = []setting{
 	{"NAMZU_AGENT_SESSION_TERMINAL_TTL_MS", 1, millis(func(c *Config) *time.Duration { return &c.SessionTTL })},
 	{"NAMZU_AGENT_SESSION_KILL_CONFIRM_TIMEOUT_MS", 1, millis(func(c *Config) *time.Duration { return &c.SessionKillTimeout })},
 	{"NAMZU_AGENT_QUIESCE_DEADLINE_MS", 1, millis(func(c *Config) *time.Duration { return &c.QuiesceDeadline })},
-	{"NAMZU_AGENT_QUIESCE_MAX_ROUNDS", 1, nil},
-	{"NAMZU_AGENT_QUIESCE_SETTLE_MS", 1, nil},
+	{"NAMZU_AGENT_QUIESCE_MAX_ROUNDS", 1, count(func(c *Config) *int { return &c.QuiesceRounds })},
+	{"NAMZU_AGENT_QUIESCE_SETTLE_MS", 1, millis(func(c *Config) *time.Duration { return &c.QuiesceSettle })},
 	{"NAMZU_AGENT_FLUSH_TIMEOUT_MS", 1, millis(func(c *Config) *time.Duration { return &c.FlushTimeout })},
 }
 
@@ -114,10 +114,9 @@ func ConfigFromEnv(environ []string) (c Config, listen string, err error) {
 		if v != math.Trunc(v) || v < float64(s.least) || v > wire.MaxSafeInteger {
 			return Config{}, "", &ConfigError{s.name, fmt.Sprintf("must be a whole number of at least %d", s.least)}
 		}
-		if s.set != nil {
-			s.set(&c, int64(v))
-		}
+		s.set(&c, int64(v))
 	}
+	c.FlushCommand, _ = lookup(environ, "NAMZU_AGENT_FLUSH_COMMAND")
 	for _, name := range []string{"NAMZU_AGENT_UNIX_PATH", "NAMZU_AGENT_VSOCK_PORT"} {
 		if v, _ := lookup(environ, name); v != "" {
 			return Config{}, "", &ConfigError{name, "is set, but this guest listens on TCP only: unset it and set NAMZU_AGENT_TCP_PORT"}

@@ -225,6 +225,25 @@ func (t *executions) snapshot() []*execution {
 	return slices.Collect(maps.Keys(t.running))
 }
 
+// addGroups adds the process groups of all that were launched, of which some may
+// have ended and left others in their session.
+func (t *executions) addGroups(groups map[int]bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for e := range t.running {
+		e.addGroup(groups)
+	}
+	for _, e := range t.records {
+		e.addGroup(groups)
+	}
+}
+
+func (e *execution) addGroup(groups map[int]bool) {
+	if e.launched != nil && closed(e.launched)() && e.program != nil {
+		groups[int(e.program.group)] = true
+	}
+}
+
 // quiesce ends all programs and waits for it. The server is quiescing, so only
 // those that are being started at this moment can still come up: they are ended
 // as soon as they have.

@@ -64,3 +64,15 @@ var WhenDone = whenDone
 
 // WaitAnswers waits for the requests that are being answered, for a moment.
 func (s *Server) WaitAnswers(ctx context.Context) { s.drain(ctx) }
+
+// InChargeOf reports whether a process is in charge of its PID namespace.
+var InChargeOf = inChargeOf
+
+// RealUser is the real user that /proc/<pid>/status names.
+var RealUser = realUser
+
+// ParseProcess reads /proc/<pid>/stat.
+func ParseProcess(stat []byte) (pid, parent, group, session int, command, state, started string, ok bool) {
+	p, ok := parseProcess(stat)
+	return p.pid, p.parent, p.group, p.session, p.command, string([]byte{p.state}), p.started, ok
+}

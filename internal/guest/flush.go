@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -30,22 +31,33 @@ func (s *Server) flush(c *call) {
 // goroutine, however often it is tried.
 func (s *Server) syncWorkspace(timeout time.Duration) error {
 	late := fmt.Errorf("flush did not finish within %dms; the workspace filesystem may still hold unwritten pages", timeout.Milliseconds())
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
+	ctx, cancel := context.WithTimeout(s.life, timeout)
+	defer cancel()
 	select {
 	case s.flushing <- struct{}{}:
-	case <-timer.C:
+	case <-ctx.Done():
 		return late
+	}
+	dir := s.jail.workspace.reach(s.jail.workspace.path)
+	if s.config.FlushCommand != "" {
+		defer func() { <-s.flushing }()
+		switch err := runCommand(ctx, s.config.FlushCommand, dir, s.config.Environ); {
+		case err == errLate:
+			return late
+		case err != nil:
+			return fmt.Errorf("flush %w", err)
+		}
+		return nil
 	}
 	synced := make(chan error, 1)
 	go func() {
 		defer func() { <-s.flushing }()
-		synced <- syncFileSystem(s.jail.workspace.reach(s.jail.workspace.path))
+		synced <- syncFileSystem(dir)
 	}()
 	select {
 	case err := <-synced:
 		return err
-	case <-timer.C:
+	case <-ctx.Done():
 		return late
 	}
 }

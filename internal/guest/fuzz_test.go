@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"math"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -34,14 +33,14 @@ func FuzzFirstBytes(f *testing.F) {
 		if strings.Contains(string(data), testToken) {
 			t.Skip("knows the token")
 		}
-		conn, err := net.Dial("tcp", g.listener.Addr().String())
+		conn, _, err := g.connect()
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
 		l := newLine(t, conn)
 		l.conn.Write(data)
-		l.conn.(interface{ CloseWrite() error }).CloseWrite()
+		conn.CloseWrite()
 		frames := 0
 		for {
 			payload, err := l.frames.Next()
@@ -144,6 +143,29 @@ func FuzzText(f *testing.F) {
 		}
 		if len(guest.DecodeBase64(encoded)) > len(encoded)*3/4+1 {
 			t.Errorf("%q decodes to more than it can", encoded)
+		}
+	})
+}
+
+// FuzzProcess reads /proc/<pid>/stat, in which a program has a say: its name can
+// be anything. Whatever it is, it changes no number.
+func FuzzProcess(f *testing.F) {
+	real, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(real, "sleep")
+	for _, name := range []string{"", ")", "(", ") Z 1 1 1 (", "a b", "\n", "x) R 0 0 0", "\xff\x00"} {
+		f.Add([]byte("12 (sh) S 1 12 12 0 -1 4194560 100 0 0 0 0 0 0 0 20 0 1 0 4711 2 3"), name)
+	}
+	f.Fuzz(func(t *testing.T, stat []byte, name string) {
+		if pid, _, _, _, _, state, _, ok := guest.ParseProcess(stat); ok && (len(state) != 1 || strconv.Itoa(pid) == "") {
+			t.Errorf("%q: process %d, state %q", stat, pid, state)
+		}
+		named := "77 (" + name + ") S 2 88 99 0 -1 4194560 100 0 0 0 0 0 0 0 20 0 1 0 4711 2 3\n"
+		pid, parent, group, session, command, state, started, ok := guest.ParseProcess([]byte(named))
+		if !ok || pid != 77 || parent != 2 || group != 88 || session != 99 || command != name || state != "S" || started != "4711" {
+			t.Errorf("%q: %d %d %d %d %q %q %q %v", named, pid, parent, group, session, command, state, started, ok)
 		}
 	})
 }

@@ -24,6 +24,10 @@ import (
 const (
 	testToken = "5b0c7f1e-93d4-4e0a-8c55-1f2a6d9e7b31"
 	patience  = 60 * time.Second // no wait of a test takes longer
+
+	// lingerLeast is less than the guest lingers, and more than it takes to close
+	// a connection at once.
+	lingerLeast = 5 * time.Second
 )
 
 // A testGuest is a guest that listens on the loopback interface.
@@ -31,8 +35,10 @@ type testGuest struct {
 	t         testing.TB
 	server    *guest.Server
 	workspace string
+	address   net.Addr
 	listener  *watchedListener
 	served    chan error
+	daemon    *daemonProcess // nil: the guest is in this process
 }
 
 // newGuest starts a guest with a workspace of its own and closes it with the
@@ -73,13 +79,18 @@ func bootGuest(config guest.Config) (*testGuest, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.listener = &watchedListener{Listener: l, closes: map[string]chan struct{}{}}
+	g.address = l.Addr()
+	g.listener = &watchedListener{Listener: l, sides: map[string]*guestSide{}}
 	go func() { g.served <- g.server.Serve(g.listener) }()
 	return g, nil
 }
 
 // stop closes the guest. It may have been closed before.
 func (g *testGuest) stop() error {
+	if g.daemon != nil {
+		g.daemon.kill()
+		return nil
+	}
 	err := g.server.Close()
 	served := <-g.served
 	g.served <- nil // for who stops it again
@@ -113,11 +124,11 @@ func killDaemons(dir string) {
 	}
 }
 
-// A watchedListener knows when the guest has closed a connection.
+// A watchedListener knows what the guest does with its connections.
 type watchedListener struct {
 	net.Listener
-	mu     sync.Mutex
-	closes map[string]chan struct{} // by the host's address
+	mu    sync.Mutex
+	sides map[string]*guestSide // by the host's address, until both have asked
 }
 
 func (l *watchedListener) Accept() (net.Conn, error) {
@@ -125,35 +136,62 @@ func (l *watchedListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	host := c.RemoteAddr()
-	if isClosed(l.closed(host)) { // of an earlier connection from there
-		l.mu.Lock()
-		delete(l.closes, host.String())
-		l.mu.Unlock()
-	}
-	return &watchedConn{TCPConn: c.(*net.TCPConn), closed: l.closed(host)}, nil
+	return &watchedConn{TCPConn: c.(*net.TCPConn), side: l.side(c.RemoteAddr())}, nil
 }
 
-// closed returns a channel that is closed when the guest closes its connection
-// with the host at that address.
-func (l *watchedListener) closed(host net.Addr) chan struct{} {
+// side returns the guest's side of the connection with the host at that address.
+// The listener and the host ask once for each connection, in any order: the
+// next one from there is another.
+func (l *watchedListener) side(host net.Addr) *guestSide {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closes[host.String()] == nil {
-		l.closes[host.String()] = make(chan struct{})
+	name := host.String()
+	if side := l.sides[name]; side != nil {
+		delete(l.sides, name)
+		return side
 	}
-	return l.closes[host.String()]
+	l.sides[name] = &guestSide{closed: make(chan struct{})}
+	return l.sides[name]
+}
+
+// A guestSide is what the guest has done with a connection.
+type guestSide struct {
+	closed chan struct{} // closed when it has closed its side altogether
+
+	mu     sync.Mutex
+	ended  time.Time // when it has closed its write side
+	closes time.Time // and all of it
+}
+
+// lingers reports whether the guest still reads after its answer, or has for as
+// long as it does: whoever asks may be late.
+func (s *guestSide) lingers() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closes.IsZero() || !s.ended.IsZero() && s.closes.Sub(s.ended) > lingerLeast
 }
 
 type watchedConn struct {
 	*net.TCPConn
-	once   sync.Once
-	closed chan struct{}
+	side *guestSide
+	once sync.Once
+}
+
+func (c *watchedConn) CloseWrite() error {
+	c.side.mu.Lock()
+	c.side.ended = time.Now()
+	c.side.mu.Unlock()
+	return c.TCPConn.CloseWrite()
 }
 
 func (c *watchedConn) Close() error {
 	err := c.TCPConn.Close()
-	c.once.Do(func() { close(c.closed) })
+	c.once.Do(func() {
+		c.side.mu.Lock()
+		c.side.closes = time.Now()
+		c.side.mu.Unlock()
+		close(c.side.closed)
+	})
 	return err
 }
 
@@ -165,16 +203,29 @@ type line struct {
 	closed chan struct{} // closed when the guest has closed its side altogether
 }
 
+// connect makes a connection and finds the guest's side of it, of which nothing
+// is known if that is another process.
+func (g *testGuest) connect() (*net.TCPConn, *guestSide, error) {
+	conn, err := net.Dial("tcp", g.address.String())
+	if err != nil {
+		return nil, nil, err
+	}
+	if g.daemon != nil {
+		return conn.(*net.TCPConn), &guestSide{}, nil
+	}
+	return conn.(*net.TCPConn), g.listener.side(conn.LocalAddr()), nil
+}
+
 func (g *testGuest) dial() *line {
 	g.t.Helper()
-	conn, err := net.Dial("tcp", g.listener.Addr().String())
+	conn, side, err := g.connect()
 	if err != nil {
 		g.t.Fatal(err)
 	}
 	conn.SetDeadline(time.Now().Add(patience))
 	g.t.Cleanup(func() { conn.Close() })
 	l := newLine(g.t, conn)
-	l.closed = g.listener.closed(conn.LocalAddr())
+	l.closed = side.closed
 	return l
 }
 
@@ -275,6 +326,7 @@ type run struct {
 func (l *line) finish() run {
 	l.t.Helper()
 	var r run
+	var texts [2]strings.Builder
 	for _, payload := range l.rest() {
 		if payload == "" {
 			r.complete = true
@@ -282,13 +334,14 @@ func (l *line) finish() run {
 		}
 		switch o := parse(l.t, payload); o["type"] {
 		case wire.TypeStdout:
-			r.stdout += o["data"].(string)
+			texts[0].WriteString(o["data"].(string))
 		case wire.TypeStderr:
-			r.stderr += o["data"].(string)
+			texts[1].WriteString(o["data"].(string))
 		default:
 			r.result = o
 		}
 	}
+	r.stdout, r.stderr = texts[0].String(), texts[1].String()
 	return r
 }
 

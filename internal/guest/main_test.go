@@ -17,6 +17,9 @@ var testRoot string
 
 func TestMain(m *testing.M) {
 	guest.RunLauncher()
+	if os.Getenv(daemonVariable) != "" {
+		os.Exit(guest.Main(os.Environ(), os.Stderr))
+	}
 	os.Exit(testMain(m))
 }
 

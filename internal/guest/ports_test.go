@@ -32,6 +32,7 @@ func openPorts() (*portServers, error) {
 		{"127.0.0.1:18083", "127.0.0.1:0", countServer},
 		{"127.0.0.1:18084", "127.0.0.1:0", byeServer},
 		{"127.0.0.1:18085", "127.0.0.1:0", resetServer},
+		{"127.0.0.1:18091", "127.0.0.1:0", echoServer},
 		{"[::1]:18087", "127.0.0.1:0", echoServer},
 	} {
 		l, err := net.Listen("tcp", port.local)

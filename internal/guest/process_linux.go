@@ -22,6 +22,20 @@ func (p *process) ended() bool { return p.state == 'Z' || p.state == 'X' }
 
 // processes lists those that there are.
 func processes() ([]process, error) {
+	numbers, err := pids()
+	if err != nil {
+		return nil, err
+	}
+	var all []process
+	for _, pid := range numbers {
+		if p, ok := lookAt(pid); ok {
+			all = append(all, p)
+		}
+	}
+	return all, nil
+}
+
+func pids() ([]int, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil, err
@@ -31,12 +45,10 @@ func processes() ([]process, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []process
+	var all []int
 	for _, name := range names {
 		if pid, err := strconv.Atoi(name); err == nil {
-			if p, ok := lookAt(pid); ok {
-				all = append(all, p)
-			}
+			all = append(all, pid)
 		}
 	}
 	return all, nil

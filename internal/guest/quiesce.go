@@ -1,19 +1,14 @@
 package guest
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/sandlot-go/sandlot/transport/wire"
-)
-
-const (
-	maxQuiesceRounds = 8
-	// quiesceSettle is how long a quiesce waits for results to be known once
-	// nothing runs any more.
-	quiesceSettle = time.Second
 )
 
 // quiesce answers quiesce: all that runs is ended, and the guest goes on.
@@ -30,7 +25,7 @@ func (s *Server) quiesce(c *call) {
 		c.fail(codeQuiescing)
 		return
 	}
-	q := quiescence{server: s, grace: grace, deadline: realTime() + s.config.QuiesceDeadline}
+	q := quiescence{server: s, ctx: s.life, grace: grace, limit: s.config.QuiesceDeadline}
 	err := q.run()
 	s.pausing.Store(false)
 	switch {
@@ -64,10 +59,13 @@ func (c *call) wholeMillis(name string, def, most time.Duration) (time.Duration,
 	return time.Duration(n) * time.Millisecond, true
 }
 
-// A quiescence is the work of one quiesce.
+// A quiescence is the work of one quiesce, or of a shutdown.
 type quiescence struct {
-	server   *Server
-	grace    time.Duration
+	server *Server
+	ctx    context.Context // given up when it is done
+	grace  time.Duration
+	limit  time.Duration // for all of it
+
 	deadline time.Duration // by realTime
 
 	owned   map[int]bool // sessions and process groups that the guest has started
@@ -78,31 +76,35 @@ type quiescence struct {
 }
 
 func (q *quiescence) run() error {
+	q.deadline = realTime() + q.limit
 	q.owned, q.signals = map[int]bool{}, map[int]string{}
 	jobs := q.server.jobs.snapshot()
 	for _, j := range jobs {
 		q.owned[int(j.group)] = true
 	}
+	q.server.sessions.addGroups(q.owned)
 	for ; ; q.rounds++ {
 		executions := q.server.executions.snapshot()
 		for _, e := range executions {
-			if <-e.launched; e.program != nil {
-				q.owned[int(e.program.group)] = true
-			}
+			<-e.launched
 		}
+		q.server.executions.addGroups(q.owned)
 		left, err := q.targets()
 		switch {
 		case err != nil:
 			return err
 		case len(left) == 0:
-			within(quiesceSettle, func() bool { return q.settled(jobs) })
+			within(q.server.config.QuiesceSettle, func() bool { return q.ctx.Err() != nil || q.settled(jobs) })
 			return nil
 		case q.left() == 0:
 			return q.unconfirmed(left[0])
-		case q.rounds == maxQuiesceRounds:
-			return fmt.Errorf("after %d rounds pid %d (%s) was started", q.rounds, left[0].pid, left[0].command)
+		case q.rounds == q.server.config.QuiesceRounds:
+			return fmt.Errorf("after %d rounds (NAMZU_AGENT_QUIESCE_MAX_ROUNDS) pid %d (%s) was still running",
+				q.rounds, left[0].pid, left[0].command)
 		}
-		q.stop(executions, left)
+		if err := q.stop(executions, left); err != nil {
+			return err
+		}
 		for _, p := range left {
 			if p.runs() {
 				return q.unconfirmed(p)
@@ -111,24 +113,35 @@ func (q *quiescence) run() error {
 	}
 }
 
-func (q *quiescence) left() time.Duration { return max(0, q.deadline-realTime()) }
+func (q *quiescence) left() time.Duration {
+	if q.ctx.Err() != nil {
+		return 0
+	}
+	return max(0, q.deadline-realTime())
+}
 
 func (q *quiescence) unconfirmed(p process) error {
 	return fmt.Errorf("quiesce did not settle within %dms (NAMZU_AGENT_QUIESCE_DEADLINE_MS); pid %d (%s) was still running",
-		q.server.config.QuiesceDeadline.Milliseconds(), p.pid, p.command)
+		q.limit.Milliseconds(), p.pid, p.command)
 }
 
 // stop ends the processes, and the executions among them so that their results
-// say so.
-func (q *quiescence) stop(executions []*execution, left []process) {
+// say so. What runs at the deadline is killed, and has not ended in time.
+func (q *quiescence) stop(executions []*execution, left []process) error {
 	ending := map[int]bool{} // groups that get their signals elsewhere
 	for _, e := range executions {
+		if e.program == nil || q.foreign(e.program.group, left) {
+			continue
+		}
 		if end := e.terminate(causeQuiesce, q.grace); end != nil {
 			ending[int(e.program.group)] = true
 			q.ends = append(q.ends, end)
 		}
 	}
 	gone := func() bool {
+		if q.ctx.Err() != nil {
+			return true
+		}
 		for _, p := range left {
 			if p.runs() {
 				return false
@@ -137,9 +150,13 @@ func (q *quiescence) stop(executions []*execution, left []process) {
 		return true
 	}
 	for _, signal := range []string{"SIGTERM", "SIGKILL"} {
+		var late error
 		for _, p := range left {
 			if !p.runs() {
 				continue
+			}
+			if late == nil && q.left() == 0 {
+				late = q.unconfirmed(p)
 			}
 			if q.signals[p.pid] == "" {
 				q.stopped = append(q.stopped, p)
@@ -149,10 +166,20 @@ func (q *quiescence) stop(executions []*execution, left []process) {
 				p.signal(signal)
 			}
 		}
+		if late != nil {
+			return late
+		}
 		if within(min(q.grace, q.left()), gone) {
-			return
+			break
 		}
 	}
+	return nil
+}
+
+// foreign reports whether a group is another user's by now: there is somebody in
+// it, and nobody who is to be ended.
+func (q *quiescence) foreign(g group, left []process) bool {
+	return !slices.ContainsFunc(left, func(p process) bool { return p.group == int(g) }) && !g.watch()()
 }
 
 // settled reports whether all that was ended is known to have.

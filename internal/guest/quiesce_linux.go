@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"strconv"
@@ -16,13 +17,19 @@ func (q *quiescence) targets() ([]process, error) {
 	if err != nil {
 		return nil, err
 	}
-	self, _ := lookAt(os.Getpid())
+	if own, err := os.Readlink("/proc/self"); err != nil || own != strconv.Itoa(os.Getpid()) {
+		return nil, errProcesses // these are numbers of another PID namespace
+	}
+	self, ok := lookAt(os.Getpid())
+	if !ok {
+		return nil, errProcesses
+	}
 	var found []process
 	for _, p := range all {
 		switch {
 		case p.pid <= 1 || p.pid == self.pid || p.ended() || p.session == self.session:
 		case !q.server.config.QuiesceEverything && !q.owned[p.session] && !q.owned[p.group]:
-		case q.server.config.QuiesceEverything && !ofOurUser(p.pid):
+		case !ofOurUser(p.pid):
 		default:
 			found = append(found, p)
 		}
@@ -30,13 +37,26 @@ func (q *quiescence) targets() ([]process, error) {
 	return found, nil
 }
 
+// ofOurUser asks for the real user: who a process belongs to in other respects
+// it can change.
 func ofOurUser(pid int) bool {
-	info, err := os.Stat("/proc/" + strconv.Itoa(pid))
-	if err != nil {
-		return false
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	return err == nil && realUser(status) == os.Getuid()
+}
+
+// realUser reads /proc/<pid>/status, where a line has four users: real,
+// effective, saved, of file systems. It returns -1 if there is none.
+func realUser(status []byte) int {
+	for line := range bytes.Lines(status) {
+		if users, ok := bytes.CutPrefix(line, []byte("Uid:")); ok {
+			if fields := bytes.Fields(users); len(fields) == 4 {
+				if n, err := strconv.Atoi(string(fields[0])); err == nil {
+					return n
+				}
+			}
+		}
 	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(stat.Uid) == os.Getuid()
+	return -1
 }
 
 // runs reports whether the process has not ended. Another one that has got its

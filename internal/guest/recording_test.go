@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -102,6 +103,29 @@ func (l *recordedLine) op() string {
 		}
 	}
 	return ""
+}
+
+// has reports whether that is the recording's name, or with that of a line.
+func (r *recording) has(name string) bool {
+	return r.Name == name || slices.ContainsFunc(r.Lines, func(l *recordedLine) bool { return name == r.Name+"/"+l.ID })
+}
+
+// mentions reports whether a session is one of the recording's own: the
+// reference guest had others from recordings before.
+func (r *recording) mentions(session json.RawMessage) bool {
+	var s struct{ SessionID string }
+	json.Unmarshal(session, &s)
+	for _, l := range r.Lines {
+		for _, step := range l.Sent {
+			var request struct {
+				Body struct{ SessionID any }
+			}
+			if json.Unmarshal(step.Frame, &request) == nil && request.Body.SessionID == any(s.SessionID) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // shortened marks what a recording has left out of a long text.

@@ -79,7 +79,7 @@ func pause(ms float64) {
 
 // runThrough runs a program to its end.
 func (g *testGuest) runThrough(body object) {
-	conn, err := net.Dial("tcp", g.listener.Addr().String())
+	conn, _, err := g.connect()
 	if err != nil {
 		panic(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // A fact is what a recording found in the workspace afterwards. Names that begin
@@ -68,7 +69,16 @@ var facts = map[string][]fact{
 	"discard-in-missing-directory":       {{name: "not", absent: true}},
 	"discard-ordinary-file":              {{name: "w.txt", content: "héllo\n"}},
 	"discard-symlink-named-like-a-temp":  {{name: "data/.namzu-write-trick.part", content: "héllo\n", link: true}},
+	"flush-child-environment":            {{name: "flush-env", content: "4\n"}},
 	"extra-write-root":                   {{name: "../outside/x.txt", content: "extra"}},
+}
+
+// nothingRuns are the recordings after which no program is to be left, whatever
+// the reference guest leaves.
+var nothingRuns = map[string]bool{
+	"fin-right-after-terminal": true, "fin-on-open-terminal": true,
+	"close-0ms-after-terminal": true, "close-3ms-after-terminal": true, "close-6ms-after-terminal": true,
+	"close-12ms-after-terminal": true, "close-40ms-after-terminal": true, "flush-times-out": true,
 }
 
 const bigPart = "data/.namzu-write-0f7c1f52-2b7e-4d0c-9f53-6a1f0de8c4aa-big.bin.part"
@@ -79,6 +89,19 @@ func (p *replay) check() []string {
 	for _, f := range facts[p.r.Name] {
 		if err := p.checkFact(f); err != nil {
 			diffs = append(diffs, fmt.Sprintf("[%s] %v", f.name, err))
+		}
+	}
+	if p.g.daemon != nil {
+		diffs = append(diffs, p.checkDaemon()...)
+	}
+	if nothingRuns[p.r.Name] {
+		gone := time.Now().Add(replayWait)
+		for left := processesIn(p.g.workspace); len(left) > 0; left = processesIn(p.g.workspace) {
+			if time.Now().After(gone) {
+				diffs = append(diffs, fmt.Sprintf("programs are left: %q", left))
+				break
+			}
+			pause(10)
 		}
 	}
 	temps, _ := filepath.Glob(filepath.Join(p.g.workspace, ".namzu-write-*.*.part"))

@@ -26,6 +26,10 @@ type stage struct {
 var stages = map[string]stage{
 	"execute":      {setup: setupExecute},
 	"terminal":     {prompt: true},
+	"sessions":     {prompt: true, setup: setupSessions},
+	"races":        {prompt: true},
+	"signals":      {prompt: true},
+	"quiesce":      {prompt: true, setup: setupQuiesce},
 	"framing":      {prompt: true},
 	"files_read":   {shared: true, setup: setupRead},
 	"root_differs": {setup: setupRead},
@@ -34,12 +38,19 @@ var stages = map[string]stage{
 	"retiring":     {chained: true, from: "group-outlives-leader", to: "retiring-is-permanent"},
 }
 
+// basis is the recording that another builds on, which is played before it on
+// the same guest.
+var basis = map[string]string{
+	"attach-session-refusals":      "start-detached-exit-code",
+	"persistent-terminal-refusals": "start-detached-exit-code",
+}
+
 // outsidePath is a folder on the recording's machine that a write root named.
 const outsidePath = "/tmp/agent-extra-root"
 
 // stretched are the recordings that depend on what happens while a program
 // sleeps, or waits for its end, with times that are long enough on a busy
-// machine as well.
+// machine as well, or with programs that leave no room for chance.
 var stretched = map[string][]string{
 	"fin-while-execute-runs":           {"sleep 0.5", "sleep 3"},
 	"garbage-during-running-execute":   {"sleep 0.6", "sleep 3"},
@@ -54,6 +65,9 @@ var stretched = map[string][]string{
 	"heartbeat-asked-250_9":            {`"0.7"`, `"0.4"`},
 	"retained-capacity":                {"sleep 0.5", "sleep 3"},
 	"cancel-slow-cleanup-within-grace": {"sleep 0.15", "sleep 0.01"},
+	"persistent-terminal":              {"sleep 0.5", "sleep 0.2"},
+	"start-detached":                   {"echo serving >&2; echo out", "echo serving >&2; sleep 0.2; echo out"},
+	"session-capacity":                 {`"sessionId":"three","command":"true"}`, `"sessionId":"three","command":"true","env":{"PATH":"."}}`},
 }
 
 // script is a list of steps that ends at the first that fails.
@@ -86,6 +100,18 @@ func setupExecute(workspace, _ string) error {
 	s.file("script.sh", "#!/bin/sh\necho from script $0\n", 0o755)
 	s.file("badshebang.sh", "#!/no/such/interpreter\n", 0o755)
 	s.folder("made/by")
+	return s.err
+}
+
+func setupQuiesce(workspace, _ string) error {
+	s := &script{dir: workspace}
+	s.file("q.txt", "still readable", 0o644)
+	return s.err
+}
+
+func setupSessions(workspace, _ string) error {
+	s := &script{dir: workspace}
+	s.file("true", "#!/bin/sh\nexec /bin/sleep 300\n", 0o755)
 	return s.err
 }
 
@@ -152,19 +178,44 @@ func replayEnviron(as string) []string {
 	return append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"}, who...)
 }
 
-// replayConfig makes the configuration that the recorded guest had.
-func replayConfig(agent recordedAgent, outside string) (guest.Config, error) {
-	environ := []string{"NAMZU_AGENT_TCP_PORT=0", "NAMZU_AGENT_REFUSAL_FLUSH_GRACE_MS=300"}
+// replayVariables are the variables that the recorded guest had.
+func replayVariables(agent recordedAgent, outside string) []string {
+	variables := []string{"NAMZU_AGENT_TCP_PORT=0", "NAMZU_AGENT_REFUSAL_FLUSH_GRACE_MS=300"}
 	if agent.Env["NAMZU_AGENT_REQUIRE_TOKEN"] == "" {
-		environ = append(environ, "NAMZU_AGENT_BIND_TOKEN="+testToken)
+		variables = append(variables, "NAMZU_AGENT_BIND_TOKEN="+testToken)
 	}
 	for name, value := range agent.Env {
-		environ = append(environ, name+"="+strings.ReplaceAll(value, outsidePath, outside))
+		variables = append(variables, name+"="+strings.ReplaceAll(value, outsidePath, outside))
 	}
-	config, _, err := guest.ConfigFromEnv(environ)
-	config.Environ = replayEnviron(agent.As)
-	config.DialContext = ports.dial
-	return config, err
+	return variables
+}
+
+// bootReplay starts the guest that a recording had, in a process of its own if it
+// must be.
+func bootReplay(root string, r *recording, outside string) (*testGuest, error) {
+	workspace, err := newFolderIn(root)
+	if err != nil {
+		return nil, err
+	}
+	if setup := stages[r.file].setup; setup != nil {
+		if err := setup(workspace, outside); err != nil {
+			return nil, err
+		}
+	}
+	variables, environ := replayVariables(r.Agent, outside), replayEnviron(r.Agent.As)
+	if stages[r.file].prompt {
+		environ = append(environ, "PS1=$ ")
+	}
+	if prepare, ok := ownProcess(r); ok {
+		return bootDaemon(daemonSpec{workspace: workspace, prepare: prepare, environ: append(environ, variables...)})
+	}
+	config, _, err := guest.ConfigFromEnv(variables)
+	if err != nil {
+		return nil, err
+	}
+	config.Workspace, config.DialContext = workspace, ports.dial
+	config.Environ = append(environ, variables...)
+	return bootGuest(config)
 }
 
 // same reports whether two agents were configured alike.

@@ -60,6 +60,8 @@ type Server struct {
 	conns     map[*conn]bool
 	answers   map[chan struct{}]bool // of requests being answered; closed when one is
 
+	life     context.Context // done when it is closed
+	die      context.CancelFunc
 	done     chan struct{}  // closed when stopped
 	close    sync.Once      // guards closeErr
 	closeErr error          // of Close
@@ -98,7 +100,11 @@ func New(config Config) (*Server, error) {
 		answers:   map[chan struct{}]bool{},
 		done:      make(chan struct{}),
 	}
-	s.config.Token, s.config.Environ = "", nil // not needed any more
+	s.life, s.die = context.WithCancel(context.Background())
+	s.config.Token = "" // not needed any more
+	if s.config.FlushCommand == "" {
+		s.config.Environ = nil
+	}
 	s.executions.init(s)
 	s.jobs.server, s.jobs.running = s, map[*job]bool{}
 	s.sessions.server, s.sessions.records = s, map[string]*session{}
@@ -212,20 +218,37 @@ func (s *Server) stop() {
 }
 
 // Shutdown is the orderly end: no connection is accepted any more, requests
-// that would begin something are refused, all programs are ended (SIGTERM,
-// Config.QuiesceGrace, SIGKILL) and their results delivered, the workspace's file
-// system is written to its disk, and then everything is closed. It returns when that is done, when ctx is done or when
-// Config.ShutdownDeadline has passed, and has done what Close does in any case.
-// The error says what could not be ended.
+// that would begin something are refused, all programs are ended as by a quiesce
+// (SIGTERM, Config.QuiesceGrace, SIGKILL) and their results delivered, the
+// workspace's file system is written to its disk, and then everything is closed.
+// It returns when that is done, when ctx is done or when Config.ShutdownDeadline
+// has passed, and has done what Close does in any case. The error says what could
+// not be ended.
 func (s *Server) Shutdown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.config.ShutdownDeadline)
 	defer cancel()
 	s.quiescing.Store(true)
 	s.stop()
-	err := errors.Join(s.executions.quiesce(ctx), s.jobs.quiesce(ctx))
+	err := s.endPrograms(ctx)
 	s.drain(ctx)
 	err = errors.Join(err, s.lastFlush(ctx))
 	return errors.Join(err, s.Close())
+}
+
+// endPrograms ends all programs, in the time that ctx has without what a flush
+// may need then.
+func (s *Server) endPrograms(ctx context.Context) error {
+	end, _ := ctx.Deadline()
+	left := time.Until(end)
+	q := quiescence{server: s, ctx: ctx, grace: s.config.QuiesceGrace, limit: left - min(s.config.FlushTimeout, left/3)}
+	switch err := q.run(); err {
+	case nil:
+		return s.executions.quiesce(ctx) // whose output is still held by others
+	case errProcesses:
+		return errors.Join(s.executions.quiesce(ctx), s.jobs.quiesce(ctx))
+	default:
+		return err
+	}
 }
 
 // lastFlush is that of a shutdown, in the time that is left.
@@ -281,6 +304,7 @@ func (s *Server) Close() error {
 	s.close.Do(func() {
 		s.quiescing.Store(true)
 		s.stop()
+		s.die()
 		s.closeErr = errors.Join(s.executions.kill(), s.jobs.kill())
 		s.mu.Lock()
 		conns := slices.Collect(maps.Keys(s.conns))

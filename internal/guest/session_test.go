@@ -121,7 +121,7 @@ func TestDetachedSession(t *testing.T) {
 		t.Errorf("%v", again)
 	}
 	t.Run("a process outside that holds the output does not hold up the end", func(t *testing.T) {
-		g.detach("tree", "sleep 600 & setsid sleep 600 & echo armed; wait")
+		g.detach("tree", "sleep 600 & setsid sh -c 'echo armed; exec sleep 600' & wait")
 		l := g.follow("tree", nil)
 		l.until("armed")
 		begin := time.Now()
@@ -180,6 +180,24 @@ func TestSessionCapacity(t *testing.T) {
 	}
 }
 
+// TestDefaultSessionCapacity has as many sessions as there can be by default.
+func TestDefaultSessionCapacity(t *testing.T) {
+	t.Parallel()
+	g := newGuest(t, guest.Config{})
+	for i := range 16 {
+		if o := g.detach(fmt.Sprint("s", i), "exec sleep 600"); o["ok"] != true {
+			t.Fatalf("session %d: %v", i, o)
+		}
+	}
+	if o := g.detach("one-more", "true"); o["error"] != wire.CodeSessionCapacity {
+		t.Errorf("%v", o)
+	}
+	g.call(wire.OpKillSession, object{"sessionId": "s7"})
+	if o := g.detach("one-more", "true"); o["ok"] != true {
+		t.Errorf("in the place of one that has exited: %v", o)
+	}
+}
+
 // TestSessionsEndWithTheGuest ends a guest in order: attachments hear it.
 func TestSessionsEndWithTheGuest(t *testing.T) {
 	t.Parallel()
@@ -192,5 +210,25 @@ func TestSessionsEndWithTheGuest(t *testing.T) {
 	}
 	if _, end := l.screen(); end["signal"] != 15.0 {
 		t.Errorf("%v", end)
+	}
+}
+
+// TestSessionRetention forgets a session that has exited, and no other.
+func TestSessionRetention(t *testing.T) {
+	t.Parallel()
+	g := newGuest(t, guest.Config{SessionTTL: time.Millisecond})
+	g.detach("runs", "sleep 600")
+	g.detach("ends", "exit 5")
+	for len(g.sessions()) > 1 {
+		pause(5)
+	}
+	if o := parse(t, g.follow("ends", nil).next()); o["error"] != wire.CodeUnknownSession {
+		t.Errorf("%v", o)
+	}
+	if o := g.detach("ends", "sleep 600"); o["ok"] != true {
+		t.Errorf("its id is not free: %v", o)
+	}
+	if o := g.call(wire.OpKillSession, object{"sessionId": "runs"}); o["state"] != "exited" {
+		t.Errorf("%v", o)
 	}
 }

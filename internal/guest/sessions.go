@@ -96,6 +96,18 @@ func (t *sessions) settled() bool {
 	return len(t.listLocked(func(s *session) bool { return closed(s.launched)() && !s.exited })) == 0
 }
 
+// addGroups adds the process groups of all sessions, of which some may have
+// exited and left others in their session.
+func (t *sessions) addGroups(groups map[int]bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.records {
+		if closed(s.launched)() && s.job != nil {
+			groups[int(s.group)] = true
+		}
+	}
+}
+
 func (t *sessions) summary(s *session) wire.Session {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,6 +10,8 @@ import (
 // startPlain starts nothing: there are no process groups here.
 func startPlain(string, []string, *os.ProcAttr) (*os.Process, error) { return nil, errUnsupported }
 
+func startBeside(string, []string, *os.ProcAttr) (*os.Process, error) { return nil, errUnsupported }
+
 func executable(string) bool { return false }
 
 func onTerminal() *syscall.SysProcAttr { return nil }

@@ -16,6 +16,12 @@ func startPlain(path string, argv []string, attr *os.ProcAttr) (*os.Process, err
 	return os.StartProcess(path, argv, attr)
 }
 
+// startBeside starts a process in the session of this one, in a group of its own.
+func startBeside(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
+	attr.Sys = &syscall.SysProcAttr{Setpgid: true}
+	return os.StartProcess(path, argv, attr)
+}
+
 func executable(path string) bool {
 	const xOK = 1
 	return syscall.Access(path, xOK) == nil

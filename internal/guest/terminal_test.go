@@ -32,19 +32,20 @@ func onShell(text string) object { return object{"command": "sh", "args": []stri
 // screen reads a terminal to its end: all that was written, and the exit.
 func (l *line) screen() (text string, exit object) {
 	l.t.Helper()
+	var shown strings.Builder
 	for _, payload := range l.rest() {
 		if payload == "" {
 			continue // of a session
 		}
 		switch o := parse(l.t, payload); o["type"] {
 		case wire.TypeData:
-			text += o["data"].(string)
+			shown.WriteString(o["data"].(string))
 		case wire.TypeHeartbeat, wire.TypeReady:
 		default:
 			exit = o
 		}
 	}
-	return text, exit
+	return shown.String(), exit
 }
 
 // until reads a terminal until it shows a text.
@@ -53,7 +54,7 @@ func (l *line) until(want string) string {
 	seen := ""
 	for !strings.Contains(seen, want) {
 		o := parse(l.t, l.next())
-		if o["type"] == wire.TypeReady {
+		if o["type"] == wire.TypeReady || o["type"] == wire.TypeHeartbeat {
 			continue
 		}
 		data, ok := o["data"].(string)

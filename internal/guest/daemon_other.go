@@ -1,0 +1,11 @@
+//go:build !unix
+
+package guest
+
+import "os"
+
+var terminationSignal = os.Interrupt
+
+func notifyReseed(chan<- os.Signal) {}
+
+func takeSignals() {}
