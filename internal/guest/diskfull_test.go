@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package guest_test
 
 import (
 	"fmt"
@@ -13,22 +13,18 @@ import (
 	"github.com/sandlot-go/sandlot/transport/wire"
 )
 
-// TestFullDisk has a workspace that is a file system of 1 MiB.
-func TestFullDisk(t *testing.T) {
-	workspace := t.TempDir()
-	own := []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
-	d := start(t, workspace, `mount -t tmpfs -o size=1m none "$NAMZU_SANDBOX_WORKSPACE" || exit 9; echo old > "$NAMZU_SANDBOX_WORKSPACE/t.bin";`, &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
-		UidMappings: own,
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+// TestDaemonFullDisk has a workspace that is a file system of 1 MiB.
+func TestDaemonFullDisk(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t, daemonSpec{
+		prepare: `mount -t tmpfs -o size=1m none "$NAMZU_SANDBOX_WORKSPACE" && echo old > "$NAMZU_SANDBOX_WORKSPACE/t.bin" || exit 9;`,
+		attr: &syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+			UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+		},
 	})
-	if d.address == "" {
-		if code := d.end(); code != 9 {
-			t.Fatalf("exit %d", code)
-		}
-		t.Skip("no file systems can be mounted here: ", d.log)
-	}
-	inside := filepath.Join(fmt.Sprintf("/proc/%d/root", d.command.Process.Pid), workspace)
+	inside := filepath.Join(fmt.Sprintf("/proc/%d/root", d.daemon.command.Process.Pid), d.workspace)
 	text := func(n int) string { return strings.Repeat("w", n) }
 	part := func(n, offset int) object {
 		return object{"path": ".namzu-write-full.part", "content": text(n), "part": object{"offset": offset, "final": false}}
@@ -53,8 +49,8 @@ func TestFullDisk(t *testing.T) {
 	write(part(500000, 500000), "")
 	write(part(500000, 1000000), "write_part_short_write: wrote 44480 of 500000 bytes at offset 1000000, temp file is 1044480 bytes")
 	write(object{"path": "small.txt", "content": "x"}, "ENOSPC: no space left on device, write")
-	if stdout, result := d.shell("echo x > y && echo fits"); stdout != "" || result["exitCode"] == 0.0 {
-		t.Errorf("a program: %q, %v", stdout, result)
+	if r := d.shell("echo x > y && echo fits"); r.stdout != "" || r.result["exitCode"] == 0.0 {
+		t.Errorf("a program: %+v", r)
 	}
 	write(object{"path": ".namzu-write-full.part", "content": "", "part": object{"discard": true}}, "")
 	if found := left(); len(found) > 0 {
