@@ -198,7 +198,7 @@ func Hang() Step {
 
 // gone reports whether err is the peer's end of a connection, orderly or not.
 func gone(err error) bool {
-	return err == io.EOF || errors.Is(err, syscall.ECONNRESET)
+	return err == io.EOF || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // JSON marshals v for use in a check or a step, and panics when it cannot.

@@ -213,6 +213,16 @@ func Flood(b []byte, most int64) Step {
 	}, "Flood(%q)", short(string(b)))
 }
 
+// IfOpen is the step, unless the other side has closed the connection.
+func IfOpen(s Step) Step {
+	return step(func(p *player) error {
+		if err := s.run(p); !gone(err) {
+			return err
+		}
+		return nil
+	}, "IfOpen(%s)", s.name)
+}
+
 // Terminator sends the frame of length zero.
 func Terminator() Step {
 	return on(func(p *player, c *peer) error { return write(p, c, wire.AppendFrame(nil, nil), wire.HeaderLen) }, "Terminator")

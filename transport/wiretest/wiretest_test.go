@@ -107,6 +107,12 @@ func TestFlood(t *testing.T) {
 	if err := play(t, leave, Accept(), Drip([]byte("xyz"), time.Millisecond)); err != nil {
 		t.Errorf("the peer left after a drip: %v", err)
 	}
+	if err := play(t, leave, Accept(), SendBytes(make([]byte, 1000)), ExpectClose(), IfOpen(Send("x"))); err != nil {
+		t.Errorf("the peer had left: %v", err)
+	}
+	if err := play(t, leave, Accept(), IfOpen(Do("x", func() error { return io.ErrShortWrite }))); err == nil {
+		t.Error("no failure although the connection is open")
+	}
 	stay := func(dial func() net.Conn) { io.Copy(io.Discard, dial()) }
 	if err := play(t, stay, Accept(), Flood([]byte("xxxx"), 1000)); err == nil {
 		t.Error("no failure although the peer took everything")
