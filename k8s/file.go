@@ -2,7 +2,6 @@ package k8s
 
 import (
 	"fmt"
-	"io"
 	"os"
 )
 
@@ -19,12 +18,9 @@ func readFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(b) > maxFile {
+	b, err := readLimited(f, maxFile)
+	if err == errOverLimit {
 		return nil, fmt.Errorf("%s has more than %d bytes", name, maxFile)
 	}
-	return b, nil
+	return b, err
 }

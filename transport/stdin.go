@@ -35,16 +35,16 @@ func (a *Agent) prepareStdin(ctx context.Context, c *Cmd) (stdin, error) {
 	if c.Stdin == nil {
 		return stdin{}, nil
 	}
-	head, err := io.ReadAll(io.LimitReader(c.Stdin, maxWireStdin+1))
-	if err != nil {
+	var head bytes.Buffer // and not io.ReadAll, which nothing else brings into a host
+	if _, err := head.ReadFrom(io.LimitReader(c.Stdin, maxWireStdin+1)); err != nil {
 		return stdin{}, &StartError{Name: c.name(), Err: fmt.Errorf("reading its Stdin: %w", err)}
 	}
-	if len(head) == 0 {
+	if head.Len() == 0 {
 		return stdin{}, nil // as good as the null device
 	}
 	var b *binding
 	var features Features
-	err = a.rebinding(ctx, func(bound *binding) (err error) {
+	err := a.rebinding(ctx, func(bound *binding) (err error) {
 		b = bound
 		features, err = a.features(ctx, b)
 		return err
@@ -52,10 +52,10 @@ func (a *Agent) prepareStdin(ctx context.Context, c *Cmd) (stdin, error) {
 	if err != nil {
 		return stdin{}, startFailure(c.name(), err)
 	}
-	if features.Has(wire.FeatureSafeStdin) && fitsWire(head) {
-		return stdin{text: new(string(head))}, nil
+	if features.Has(wire.FeatureSafeStdin) && fitsWire(head.Bytes()) {
+		return stdin{text: new(head.String())}, nil
 	}
-	return a.stage(ctx, c, io.MultiReader(bytes.NewReader(head), c.Stdin))
+	return a.stage(ctx, c, io.MultiReader(&head, c.Stdin))
 }
 
 func fitsWire(text []byte) bool {
@@ -109,8 +109,10 @@ func depth(dir string) int {
 func stagedScript(file string, depth int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `f() { [ -e "$1" ] || return 1; exec <"$1" || exit %d; PATH=/bin:/usr/bin:$PATH rm -f "$1"; return 0; }; `, noInput)
-	for i := range depth + 1 {
-		fmt.Fprintf(&b, "f ./%s%s || ", strings.Repeat("../", i), file)
+	up := "./"
+	for range depth + 1 {
+		fmt.Fprintf(&b, "f %s%s || ", up, file)
+		up += "../"
 	}
 	fmt.Fprintf(&b, `{ echo 'sh: no input: Dir leads out of the workspace' >&2; exit %d; }; exec "$@"`, noInput)
 	return b.String()
