@@ -21,8 +21,11 @@ import (
 // program of the ID was started before, Start attaches to that one from the
 // beginning of its output.
 //
-// As for every Cmd, the end of the context and Agent.Close end the program;
-// Detach leaves it running.
+// As for every Cmd, cancelling the context ends the program, and so does
+// Agent.Close. The context's deadline does not, since the program can be
+// followed further: that is an *ExecutionDetachedError which wraps the context's
+// cause, and Timeout is how long the program itself may run. Detach leaves it
+// running too.
 func (c *Cmd) Retain() {
 	if c.launch == nil && c.agent != nil {
 		c.launch = c.agent.launchRetained
@@ -124,6 +127,11 @@ func (x *execution) follow(ctx context.Context, f *follower) (*Result, error) {
 		found.cause = f.err
 		d = x.stopFollowed(ctx, &found, ends, leave)
 	case <-ctx.Done():
+		if ctx.Err() == context.DeadlineExceeded { // which is none of the program's
+			leave(context.Cause(ctx))
+			d = <-ends
+			break
+		}
 		found.cause = context.Cause(ctx)
 		d = x.stopFollowed(ctx, &found, ends, leave)
 	}

@@ -246,7 +246,7 @@ func TestRetainedIsEnded(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, transport.Config{}, tt.steps, func(t *testing.T, p *pod) {
-				c, out, _ := p.retained(endAfter(t, time.Second))
+				c, out, _ := p.retained(cancelAfter(t, time.Second))
 				err := c.Run()
 				if !errors.Is(err, errCause) || out.String() != "x" {
 					t.Errorf("got %v with %q", err, out)
@@ -261,6 +261,19 @@ func TestRetainedIsEnded(t *testing.T) {
 			c.Stdout = failing{}
 			if err := c.Run(); !errors.Is(err, errFailing) {
 				t.Errorf("got %v", err)
+			}
+		})
+	})
+	t.Run("a deadline is the caller's and not the program's", func(t *testing.T) {
+		bubble(t, transport.Config{}, []Step{keeping(), keptOut("x", 0), ExpectClose(), attach(1), attached(1, 0), attachEnd("completed", result0, 1)}, func(t *testing.T, p *pod) {
+			c, _, _ := p.retained(endAfter(t, time.Second))
+			err := c.Run()
+			if e := errorAs[*transport.ExecutionDetachedError](t, err); e.ID != c.ID || e.Offset != 1 || !errors.Is(err, errCause) {
+				t.Errorf("got %v", err)
+			}
+			p.took(t, time.Second)
+			if err := p.Attach(t.Context(), c.ID, 1).Run(); err != nil {
+				t.Errorf("attached again: %v", err)
 			}
 		})
 	})

@@ -22,6 +22,15 @@ func endAfter(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
+// cancelAfter returns a context that is cancelled with errCause, which is no
+// deadline.
+func cancelAfter(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	timer := time.AfterFunc(d, func() { cancel(errCause) })
+	t.Cleanup(func() { timer.Stop(); cancel(nil) })
+	return ctx
+}
+
 // TestContextEndsARunningProgram ends the context 3 seconds into a program.
 func TestContextEndsARunningProgram(t *testing.T) {
 	type outcome int
