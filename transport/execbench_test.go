@@ -20,7 +20,7 @@ import (
 // trips to a server that starts one in the second of them. Each iteration takes
 // both in turn, so that a busy machine is busy for both.
 func BenchmarkExec(b *testing.B) {
-	g := newRealGuest(b, guest.Config{Environ: bareEnviron})
+	g := newRealGuest(b, guest.Config{})
 	bare := newBareServer(b)
 	var ours, theirs samples
 	for b.Loop() {
@@ -86,8 +86,6 @@ func newBareServer(b *testing.B) bareServer {
 	})
 	return bareServer{l}
 }
-
-var bareEnviron = []string{"PATH=/usr/bin:/bin"}
 
 // runBare runs a program without input and output, and without anything else.
 func runBare(path string) error {

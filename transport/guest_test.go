@@ -30,9 +30,12 @@ type realGuest struct {
 	server    *guest.Server
 }
 
+// bareEnviron is all that guests and their programs have of an environment.
+var bareEnviron = []string{"PATH=/usr/bin:/bin"}
+
 func newRealGuest(t testing.TB, config guest.Config) *realGuest {
 	t.Helper()
-	config.Workspace, config.Token = t.TempDir(), token
+	config.Workspace, config.Token, config.Environ = t.TempDir(), token, bareEnviron
 	server, err := guest.New(config)
 	if err != nil {
 		t.Fatal(err)

@@ -70,7 +70,7 @@ func TestTokenCommandFailures(t *testing.T) {
 		command  string
 		words    string
 	}{
-		{"a command that is not there says so", "no-such-program-of-ours", "not found|127"},
+		{"a command that is not there says so", "no-such-program-of-ours", "exit status 127|no-such-program-of-ours"},
 		{"its standard error is shown", "echo log in first >&2; exit 3", "exit status 3|log in first"},
 		{"a secret that it printed before it failed is not shown, even on standard error", "echo hunter2; echo bad token hunter2 >&2; exit 1", "bad token (what it printed)"},
 		{"a command that prints nothing", "true", "printed nothing"},
