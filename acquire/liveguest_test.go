@@ -52,7 +52,7 @@ func TestLiveTerminal(t *testing.T) {
 	}
 	types(t, terminal, "until [ \"$(stty size)\" = '43 132' ]; do sleep 0.01; done; echo res\"\"ized\n")
 	shows(t, terminal, "resized")
-	types(t, terminal, "echo wait\"\"ing; sleep 600\n")
+	types(t, terminal, "sh -c 'echo wait\"\"ing; exec sleep 600'\n") // who says so has the terminal
 	shows(t, terminal, "waiting")
 	types(t, terminal, "\x03echo on:$((1+1)):\n")
 	shows(t, terminal, "on:2:")
