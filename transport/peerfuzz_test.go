@@ -172,6 +172,9 @@ func FuzzPeer(f *testing.F) {
 			l := &liar{op: q.op(), data: data, chunk: max(1, int(chunk)), end: ending(end) % endings}
 			served := make(chan struct{})
 			go func() { defer close(served); l.serve(listener) }()
+			// A terminal or a port may be silent for ever, and no context bounds it.
+			closing := time.AfterFunc(5*time.Minute, func() { p.Close() })
+			defer closing.Stop()
 			got, err := q.ask(endAfter(t, 5*time.Minute), p)
 			if took := time.Since(p.start); took > 6*time.Minute {
 				t.Errorf("%s took %v", q.name, took)
