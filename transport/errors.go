@@ -187,6 +187,18 @@ func (e *LostError) Error() string {
 
 func (e *LostError) Unwrap() []error { return causes(e.Cause, e.Err) }
 
+// about adds to a failure that names no more than its operation what that was
+// about, once.
+func about(object string, err error) error {
+	switch e := err.(type) {
+	case *LostError:
+		e.Op += " " + object
+	case *ProtocolError:
+		e.Op += " " + object
+	}
+	return err
+}
+
 func causes(errs ...error) []error {
 	var out []error
 	for _, err := range errs {

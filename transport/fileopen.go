@@ -52,7 +52,7 @@ func (a *Agent) OpenRange(ctx context.Context, path string, offset, length int64
 		return a.uncrowd(ctx, func() error { return f.begin(ctx, a) })
 	})
 	if err != nil {
-		err = callerFirst(ctx, refusedError(wire.OpReadFileStream, err))
+		err = callerFirst(ctx, about(path, refusedError(wire.OpReadFileStream, err)))
 		end()
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (f *FileReader) Read(p []byte) (int, error) {
 			err = io.EOF
 		}
 		if f.rest = data; err != nil {
-			f.err = err
+			f.err = about(f.state.path, err)
 			if cause := context.Cause(f.ctx); f.closed.Load() {
 				f.err = fs.ErrClosed
 			} else if cause != nil && err != io.EOF {

@@ -65,7 +65,7 @@ func (a *Agent) DialGuest(ctx context.Context, port int) (net.Conn, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, refusedError(wire.OpConnect, err)
+		return nil, about(fmt.Sprintf("to port %d", port), refusedError(wire.OpConnect, err))
 	}
 	return g, nil
 }

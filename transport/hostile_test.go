@@ -29,6 +29,8 @@ type question struct {
 	last   bool // nobody looks at what comes after it
 	strict bool // no event can be left out or come twice
 	unsafe bool // what fails may have had an effect
+
+	about string // what a failure names beside the operation
 }
 
 // whole is how many payloads it takes.
@@ -91,22 +93,22 @@ func questions() []question {
 				err := a.Run()
 				return out.String(), err
 			}},
-		{name: "write-file", steps: []Step{request("write-file")}, answer: []string{`{"ok":true,"guestBootId":"boot-1","bytesWritten":9}`}, ask: write(9), unsafe: true},
-		{name: "write-file of the first part", steps: []Step{known, request("write-file", Field("part.final", false))}, answer: part1(),
+		{name: "write-file", about: "d/f", steps: []Step{request("write-file")}, answer: []string{`{"ok":true,"guestBootId":"boot-1","bytesWritten":9}`}, ask: write(9), unsafe: true},
+		{name: "write-file of the first part", about: "d/f", steps: []Step{known, request("write-file", Field("part.final", false))}, answer: part1(),
 			then: []Step{serve("write-file", `{"ok":true,"bytesWritten":1,"sizeBytes":91}`)}, ask: write(writing + 1), unsafe: true},
-		{name: "write-file of the last part", steps: []Step{known, serve("write-file", part1()[0]), request("write-file", Field("part.final", true))},
+		{name: "write-file of the last part", about: "d/f", steps: []Step{known, serve("write-file", part1()[0]), request("write-file", Field("part.final", true))},
 			answer: []string{`{"ok":true,"bytesWritten":1,"sizeBytes":91}`}, ask: write(writing + 1), unsafe: true},
-		{name: "read-file", steps: []Step{serve("healthz", plainFeatures), request("read-file")}, answer: []string{`{"ok":true,"content":"` + b64("oneé") + `","sizeBytes":5,"encoding":"base64"}`},
+		{name: "read-file", about: "f", steps: []Step{serve("healthz", plainFeatures), request("read-file")}, answer: []string{`{"ok":true,"content":"` + b64("oneé") + `","sizeBytes":5,"encoding":"base64"}`},
 			ask: func(ctx context.Context, p *pod) (string, error) {
 				b, err := p.ReadFile(ctx, "f")
 				return string(b), err
 			}, want: "oneé"},
-		{name: "read-file of a range", steps: []Step{known, request("read-file")}, answer: []string{`{"ok":true,"content":"` + b64("ne") + `","sizeBytes":5,"encoding":"base64","offset":1,"bytesRead":2}`},
+		{name: "read-file of a range", about: "f", steps: []Step{known, request("read-file")}, answer: []string{`{"ok":true,"content":"` + b64("ne") + `","sizeBytes":5,"encoding":"base64","offset":1,"bytesRead":2}`},
 			ask: func(ctx context.Context, p *pod) (string, error) {
 				b, _, err := p.ReadRange(ctx, "f", 1, 2)
 				return string(b), err
 			}, want: "ne"},
-		{name: "read-file-stream", last: true, steps: []Step{known, request("read-file-stream")}, strict: true,
+		{name: "read-file-stream", about: "f", last: true, steps: []Step{known, request("read-file-stream")}, strict: true,
 			answer: []string{`{"type":"meta","sizeBytes":5,"offset":0,"length":5}`, fileData("one"), fileData("é"), `{"type":"end","bytesSent":5}`},
 			ask: func(ctx context.Context, p *pod) (string, error) {
 				b, err := p.ReadFile(ctx, "f")
@@ -128,7 +130,7 @@ func questions() []question {
 			ask: func(ctx context.Context, p *pod) (string, error) {
 				return readAll(p.AttachSession(ctx, "web", 0, 132, 50))
 			}, want: "oneé"},
-		{name: "attach-session to look", steps: []Step{known, looking(0)}, answer: append(sessionStream[:3:3], ""),
+		{name: "attach-session to look", about: "web", steps: []Step{known, looking(0)}, answer: append(sessionStream[:3:3], ""),
 			ask: func(ctx context.Context, p *pod) (string, error) {
 				out, err := p.ReadSession(ctx, "web", 0)
 				text := ""
@@ -137,7 +139,7 @@ func questions() []question {
 				}
 				return text, err
 			}, want: "oneé"},
-		{name: "start-detached", steps: []Step{known, request("start-detached")}, answer: []string{info + `,"pid":77}`}, unsafe: true,
+		{name: "start-detached", about: "web", steps: []Step{known, request("start-detached")}, answer: []string{info + `,"pid":77}`}, unsafe: true,
 			ask: controlled(func(ctx context.Context, p *pod) error {
 				_, _, err := p.StartDetached(ctx, "web", transport.Detached{Path: "sh"})
 				return err
@@ -147,7 +149,7 @@ func questions() []question {
 				list, err := p.Sessions(ctx)
 				return strings.Repeat("web", len(list)), err
 			}, want: "web"},
-		{name: "kill-session", steps: []Step{known, request("kill-session")}, answer: []string{info + `,"signalled":1}`}, unsafe: true,
+		{name: "kill-session", about: "web", steps: []Step{known, request("kill-session")}, answer: []string{info + `,"signalled":1}`}, unsafe: true,
 			ask: controlled(func(ctx context.Context, p *pod) error { _, err := p.KillSession(ctx, "web", ""); return err })},
 		{name: "tcp-connect", last: true, steps: []Step{connecting(80)}, answer: []string{ready, tunnel("one"), tunnel("é"), `{"type":"end"}`}, pieces: true, unsafe: true,
 			ask: func(ctx context.Context, p *pod) (string, error) {
@@ -194,6 +196,9 @@ func (q question) never(t *testing.T, what string, step Step) {
 		}
 		if q.unsafe && transport.SafeToRetry(err) {
 			t.Errorf("%s, %s: %v is taken for harmless", q.name, what, err)
+		}
+		if text := err.Error(); (as[*transport.LostError](err) || as[*transport.ProtocolError](err)) && q.about != "" && strings.Count(text, " "+q.about+":") != 1 {
+			t.Errorf("%s, %s: %s does not name %s", q.name, what, text, q.about)
 		}
 		if e, ok := errors.AsType[*transport.ExecutionDetachedError](err); ok && e.Offset != int64(len(got)) {
 			t.Errorf("%s, %s: got %q and then %v", q.name, what, got, err)

@@ -46,7 +46,7 @@ func (a *Agent) ReadFileTo(ctx context.Context, path string, w io.Writer) (int64
 		n, err = a.readWhole(ctx, b, path, w)
 		return err
 	})
-	return n, callerFirst(ctx, refusedError(wire.OpReadFileStream, err))
+	return n, callerFirst(ctx, about(path, refusedError(wire.OpReadFileStream, err)))
 }
 
 // ReadRange returns length bytes of the file from offset on, or less where it
@@ -79,7 +79,7 @@ func (a *Agent) ReadRange(ctx context.Context, path string, offset, length int64
 		return err
 	})
 	if err != nil {
-		return nil, 0, callerFirst(ctx, refusedError(wire.OpReadFileStream, err))
+		return nil, 0, callerFirst(ctx, about(path, refusedError(wire.OpReadFileStream, err)))
 	}
 	return data, size, nil
 }

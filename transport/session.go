@@ -201,5 +201,8 @@ func sessionFailure(op, id string, err error) error {
 	if r, ok := errors.AsType[*wire.Refusal](err); ok {
 		return &SessionError{Op: op, ID: id, Reason: wire.Code(r.Code), Text: words(r)}
 	}
-	return err
+	if id == "" { // all of them
+		return err
+	}
+	return about(id, err)
 }

@@ -44,7 +44,7 @@ func (a *Agent) ReadSession(ctx context.Context, id string, from int64) (Session
 		return SessionOutput{}, err
 	}
 	defer end()
-	late := &LostError{Op: wire.OpAttachSession, Sent: true, Err: fmt.Errorf("the output of session %s did not come within %v", id, lookTimeout)}
+	late := &LostError{Op: wire.OpAttachSession + " " + id, Sent: true, Err: fmt.Errorf("the output did not come within %v", lookTimeout)}
 	lctx, cancel := context.WithTimeoutCause(ctx, lookTimeout, late)
 	defer cancel()
 	var out SessionOutput

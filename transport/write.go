@@ -39,7 +39,7 @@ func (a *Agent) WriteFile(ctx context.Context, path string, r io.Reader) (int64,
 	}
 	defer end()
 	n, err := a.newUpload(path, path, tempName(path), r).run(ctx)
-	return n, callerFirst(ctx, err)
+	return n, callerFirst(ctx, about(path, err))
 }
 
 // tempName is the name under which the parts of a file are collected, next to
