@@ -153,6 +153,29 @@ func TestTurnsAreNotHeldAgainstTheGuest(t *testing.T) {
 	})
 }
 
+// TestCrowdedRetained has the request for a program whose output is kept be
+// turned away: what the guest has not read comes again, and nothing else does.
+func TestCrowdedRetained(t *testing.T) {
+	begin := Seq(serve("healthz", features), serve("reserve-execution", named))
+	again := Seq(AcceptAs("exec"), Expect("execute", Field("executionId", id), Field("retainOutput", true)))
+	for _, tt := range []struct {
+		name  string
+		steps []Step
+	}{
+		{"and is taken then", []Step{begin, turnedAway("execute"), turnedAway("execute"), again, keptOut("x", 0), finish(exit0)}},
+		{"and is lost then", []Step{begin, turnedAway("execute"), again, Reset(), attach(0), attached(0, 0), keptOut("x", 0), attachEnd("completed", result0, 1)}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, transport.Config{}, tt.steps, func(t *testing.T, p *pod) {
+				c, out, _ := p.retained(t.Context())
+				if err := c.Run(); err != nil || out.String() != "x" {
+					t.Errorf("got %q, %v", out, err)
+				}
+			})
+		})
+	}
+}
+
 // TestCrowdedAndThenEnded has a program be turned away, run when it comes again,
 // and be ended without a word from the guest: that it was turned away once does
 // not mean any more that it did not start.

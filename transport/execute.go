@@ -90,20 +90,29 @@ func (a *Agent) launch(ctx context.Context, b *binding, c *Cmd, body wire.Execut
 	if err != nil {
 		return nil, err
 	}
+	cn, err := a.execute(ctx, b, frame)
+	if err != nil {
+		return nil, startFailure(c.name(), err)
+	}
+	return &execution{
+		agent: a, binding: b, id: r.ExecutionID, bootID: r.BootID, name: c.name(), timeout: c.timeout(),
+		conn: cn, frame: frame, stream: newExecStream(cn, c),
+		done: make(chan struct{}),
+	}, nil
+}
+
+// execute sends the request over a connection of its own.
+func (a *Agent) execute(ctx context.Context, b *binding, frame []byte) (*conn, error) {
 	cn, err := a.open(ctx, b, wire.OpExecute, streamFrame)
 	if err != nil {
 		return nil, err
 	}
 	if err := cn.send(b, wire.OpExecute, frame); err != nil {
 		cn.close()
-		return nil, startFailure(c.name(), err)
+		return nil, err
 	}
 	cn.release()
-	return &execution{
-		agent: a, binding: b, id: r.ExecutionID, bootID: r.BootID, name: c.name(), timeout: c.timeout(),
-		conn: cn, frame: frame, stream: newExecStream(cn, c),
-		done: make(chan struct{}),
-	}, nil
+	return cn, nil
 }
 
 // reserve gets an execution id, of the guest's choice unless there is a body.
@@ -181,15 +190,10 @@ func (x *execution) supervise(ctx context.Context) {
 
 // resend sends the request again, which the guest has not read.
 func (x *execution) resend(ctx context.Context) error {
-	cn, err := x.agent.open(ctx, x.binding, wire.OpExecute, streamFrame)
+	cn, err := x.agent.execute(ctx, x.binding, x.frame)
 	if err != nil {
 		return err
 	}
-	if err := cn.send(x.binding, wire.OpExecute, x.frame); err != nil {
-		cn.close()
-		return err
-	}
-	cn.release()
 	x.conn.close()
 	x.conn, x.stream = cn, x.stream.over(cn, x.timeout)
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -29,9 +30,11 @@ type follower struct {
 	watcher bool          // the execution is not to be ended, whatever happens here
 	left    time.Duration // of the time that is given
 
-	conn     *conn // nil: attach
-	attached bool  // conn is that of an attach-execution
-	refused  error // why the guest did not execute anything
+	conn     *conn  // nil: attach
+	attached bool   // conn is that of an attach-execution
+	frame    []byte // the request to execute; nil unless it is this side's
+	unread   bool   // the guest has turned that away, and not read it
+	refused  error  // why the guest did not execute anything
 	cursor   cursor
 	offset   atomic.Int64  // cursor.at, for others
 	broken   chan struct{} // closed when a writer has failed
@@ -78,9 +81,25 @@ func followAgain(err error) bool {
 	return false
 }
 
-// attach opens a stream from the cursor on, unless one is open.
+// attach opens a stream from the cursor on, unless one is open. It is that of
+// the execution itself if the guest has not read the request for it.
 func (f *follower) attach(ctx context.Context, limit time.Duration) error {
 	if f.conn != nil {
+		return nil
+	}
+	start := time.Now()
+	defer func() { f.left -= time.Since(start) }()
+	limit = min(limit, f.left)
+	dctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no attachment came about within %v", limit))
+	defer cancel()
+	if f.unread {
+		c, err := f.agent.execute(dctx, f.binding, f.frame)
+		if err != nil {
+			f.unread = SafeToRetry(err)
+			return err
+		}
+		c.watch(ctx)
+		f.conn, f.attached, f.unread = c, false, false
 		return nil
 	}
 	const op = wire.OpAttachExecution
@@ -88,11 +107,6 @@ func (f *follower) attach(ctx context.Context, limit time.Duration) error {
 	if err != nil {
 		return err
 	}
-	start := time.Now()
-	defer func() { f.left -= time.Since(start) }()
-	limit = min(limit, f.left)
-	dctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no attachment came about within %v", limit))
-	defer cancel()
 	c, err := f.agent.open(dctx, f.binding, op, streamFrame)
 	if err != nil {
 		return err
@@ -226,7 +240,9 @@ func (f *follower) execution(c *conn, clock *streamClock) (end streamEnd, err er
 	for {
 		event, err := f.next(op, c)
 		if err != nil {
-			if !end.output && refusedAll(err) {
+			if e, ok := err.(*RefusedError); ok && !end.output {
+				f.unread = slices.Contains(turnedAway, e.Code)
+			} else if !end.output && refusedAll(err) {
 				f.refused = err
 			}
 			return streamEnd{}, err

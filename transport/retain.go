@@ -74,16 +74,10 @@ func (a *Agent) launchRetained(ctx context.Context, b *binding, c *Cmd, body wir
 		},
 	}
 	if r.State == "" || r.State == wire.StateReserved {
-		cn, err := a.open(ctx, b, wire.OpExecute, streamFrame)
-		if err != nil {
-			return nil, err
-		}
-		if err := cn.send(b, wire.OpExecute, frame); err != nil {
-			cn.close()
+		f.frame = frame
+		if f.conn, err = a.execute(ctx, b, frame); err != nil {
 			return nil, startFailure(c.name(), err)
 		}
-		cn.release()
-		f.conn = cn
 	}
 	x := &execution{
 		agent: a, binding: b, id: c.ID, bootID: r.BootID, name: c.name(), timeout: c.timeout(),
