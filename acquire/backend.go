@@ -134,8 +134,8 @@ func (b *Backend) abandonAll() {
 // sandboxes without releasing them, and deletes what could not be deleted
 // before. A sandbox that is still held is gone after its TTL at the latest.
 //
-// When ctx ends first, Close gives up what is left and returns an error that
-// names it; everything has stopped then all the same. A second Close waits for
+// When ctx ends first, Close takes a second more for that, gives up what is left
+// and returns an error that names it; everything has stopped then all the same. A second Close waits for
 // nothing and returns nil.
 func (b *Backend) Close(ctx context.Context) error {
 	b.mu.Lock()
@@ -153,7 +153,11 @@ func (b *Backend) Close(ctx context.Context) error {
 	select {
 	case <-b.idle:
 	case <-ctx.Done():
-		errs = append(errs, fmt.Errorf("acquire: Close did not wait for the creates in flight: %w", context.Cause(ctx)))
+		select {
+		case <-b.idle: // as well
+		default:
+			errs = append(errs, fmt.Errorf("acquire: Close did not wait for the creates in flight: %w", context.Cause(ctx)))
+		}
 	}
 	b.abandonAll() // those that were created meanwhile
 	b.verifier.Close()

@@ -36,7 +36,7 @@ const (
 	DefaultHeartbeat    = 15 * time.Second
 
 	maxProbeTimeout = 15 * time.Second
-	cleanupGrace    = time.Second // for the DELETE of a create that failed
+	cleanupGrace    = time.Second // for what is to be deleted when the caller's time is up
 	diagnosisGrace  = time.Second // for the look at a pod that did not become ready
 	ttlMargin       = 5 * time.Second
 )

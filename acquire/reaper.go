@@ -221,7 +221,8 @@ func (r *reaper) try(ctx context.Context, o *orphan) {
 	}
 }
 
-// close tries what is left for as long as ctx lasts, then stops.
+// close tries what is left for as long as ctx lasts and a moment longer, then
+// stops.
 func (r *reaper) close(ctx context.Context) error {
 	r.mu.Lock()
 	r.closed = true
@@ -236,6 +237,8 @@ func (r *reaper) close(ctx context.Context) error {
 		}
 		t.Stop()
 	}
+	ctx, cancel := graced(ctx, cleanupGrace)
+	defer cancel()
 	for n := 0; ; n++ {
 		r.round(ctx, true)
 		r.mu.Lock()

@@ -1,9 +1,13 @@
 package acquire_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,6 +87,89 @@ func TestReleaseSelectedRefuses(t *testing.T) {
 		if got, err := w.backend.ReleaseSelected(t.Context(), "host in (nobody), x!=y", acquire.SelectOptions{}); err != nil || len(got.Deleted) != 0 {
 			t.Errorf("nothing to release: %+v, %v", got, err)
 		}
+	})
+}
+
+// A release has time of its own, and no more than that, whatever its caller has.
+func TestReleaseHasTime(t *testing.T) {
+	cause := errors.New("the user closed the tab")
+	for _, tt := range []struct {
+		name  string
+		ended bool // the caller's context
+		down  bool // the API server, for the deletion
+		most  time.Duration
+	}{
+		{"the caller's time is up", true, false, 0},
+		{"and nobody answers", true, true, time.Second},
+		{"the caller has time without end, and nobody answers", false, true, 30 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var down atomic.Bool
+				down.Store(tt.down)
+				w := newWorld(t, setup{sim: func(c *sim.Config) {
+					c.Fault = func(r *sim.Request) *sim.Fault {
+						if r.Verb == "delete" && down.Load() {
+							return &sim.Fault{ResetBefore: true}
+						}
+						return nil
+					}
+				}})
+				sb, err := w.backend.Create(t.Context(), acquire.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				if tt.ended {
+					cancel(cause)
+				}
+				start := time.Now()
+				err = sb.Release(ctx)
+				if took := time.Since(start); took > tt.most {
+					t.Errorf("took %v, want %v at most", took, tt.most)
+				}
+				if (err != nil) != tt.down || tt.down && tt.ended && !errors.Is(err, cause) {
+					t.Errorf("got %v", err)
+				}
+				if sb.Err() == nil {
+					t.Error("the handle goes on")
+				}
+				down.Store(false)
+				time.Sleep(time.Minute) // the Backend goes on trying
+				w.nothingLeft()
+			})
+		})
+	}
+}
+
+// Close with a context that has ended deletes what it can in a moment.
+func TestCloseHasTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		down.Store(true)
+		w := newWorld(t, setup{sim: func(c *sim.Config) {
+			c.Fault = func(r *sim.Request) *sim.Fault {
+				if r.Verb == "delete" && down.Load() {
+					return &sim.Fault{Code: http.StatusServiceUnavailable}
+				}
+				return nil
+			}
+		}})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		sb, err := w.backend.Create(ctx, acquire.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sb.Release(ctx); err == nil {
+			t.Error("released although nothing can be deleted")
+		}
+		down.Store(false)
+		if err := w.backend.Close(ctx); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		w.nothingLeft()
 	})
 }
 

@@ -187,15 +187,13 @@ func (s *Sandbox) lose(why string, err error) *LostError {
 
 // Release gives the sandbox back: it ends the lease and everything that runs,
 // and deletes the claim, or the Sandbox that was created directly. It returns
-// when the API server has taken the deletion; the pod ends at its own pace.
+// when the API server has taken the deletion; the pod ends at its own pace. A
+// context that has ended leaves it a second for that, and none more than 30.
 //
 // When the deletion fails, the error says why, the Backend goes on trying, and
 // Release may be called again. After a success further calls do nothing.
 func (s *Sandbox) Release(ctx context.Context) error {
 	for {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
 		s.mu.Lock()
 		if s.released {
 			s.mu.Unlock()
@@ -216,12 +214,20 @@ func (s *Sandbox) Release(ctx context.Context) error {
 	}
 }
 
+const releaseTimeout = 30 * time.Second
+
+var errReleaseTimeout = errors.New("acquire: it was not deleted within 30s")
+
 func (s *Sandbox) delete(ctx context.Context) error {
 	s.end(&ReleasedError{Operation: "work", Sandbox: s.sandbox})
 	s.lease.Stop()
 	s.wg.Wait()
 	s.agent.Close()
 	s.closeNarrower()
+	ctx, cancel := graced(ctx, cleanupGrace)
+	defer cancel()
+	ctx, cancelTimeout := context.WithTimeoutCause(ctx, releaseTimeout, errReleaseTimeout)
+	defer cancelTimeout()
 	o := orphan{resource: s.resource, name: s.name, uid: s.uid, until: s.lease.Expiry()}
 	_, err := k8s.RetryRead(ctx, k8s.Backoff{}, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, o.delete(ctx, s.backend.client) // deleting by uid is idempotent

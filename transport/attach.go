@@ -72,7 +72,7 @@ func (t *Attachment) Run() error {
 			return err
 		}
 		f.binding = b
-		return f.attach(ctx, reattachWindow)
+		return t.agent.uncrowd(ctx, func() error { return f.attach(ctx, reattachWindow) })
 	})
 	if err != nil {
 		return callerFirst(ctx, err)

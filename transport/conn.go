@@ -33,6 +33,19 @@ func (a *Agent) open(ctx context.Context, b *binding, op string, limit int) (*co
 	return a.connect(ctx, b, op, limit)
 }
 
+// request connects and sends the request for a stream.
+func (a *Agent) request(ctx context.Context, b *binding, op string, frame []byte) (*conn, error) {
+	c, err := a.open(ctx, b, op, streamFrame)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.send(b, op, frame); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
 // queue waits for the turn to connect, which connect gives back.
 func (b *binding) queue(ctx context.Context, op string) error {
 	select {

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -20,9 +19,16 @@ const (
 
 // crowded reports whether the guest has turned a connection away, before it had
 // read the request, because there were too many.
+//
+// A refusal within another error came to a stream that had begun.
 func crowded(err error) bool {
-	r, ok := errors.AsType[*wire.Refusal](err)
-	return ok && slices.Contains(turnedAway, wire.Code(r.Code))
+	switch e := err.(type) {
+	case *wire.Refusal:
+		return slices.Contains(turnedAway, wire.Code(e.Code))
+	case *RefusedError:
+		return slices.Contains(turnedAway, e.Code)
+	}
+	return false
 }
 
 var turnedAway = []string{wire.CodeTooManyConnections, wire.CodePreauthBuffer}

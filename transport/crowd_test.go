@@ -63,6 +63,9 @@ func TestCrowdedGuest(t *testing.T) {
 			_, err := p.OpenTerminal(ctx, transport.TerminalConfig{})
 			return err
 		}},
+		{"an attachment", []Step{known, away("attach-execution"), attach(0), attached(0, 0), attachEnd("completed", result0, 0)}, 2, func(ctx context.Context, p *pod) error {
+			return p.Attach(ctx, id, 0).Run()
+		}},
 		{"a look at a session", []Step{known, away("attach-session"), looking(0), sessionReady(0, 0, running), Terminator(), CloseWrite(), ExpectClose()}, 2, func(ctx context.Context, p *pod) error {
 			_, err := p.ReadSession(ctx, "web", 0)
 			return err

@@ -39,12 +39,8 @@ func (a *Agent) openDuplex(ctx context.Context, b *binding, op string, body any)
 	if err != nil {
 		return nil, err
 	}
-	c, err := a.open(ctx, b, op, streamFrame)
+	c, err := a.request(ctx, b, op, frame)
 	if err != nil {
-		return nil, err
-	}
-	if err := c.send(b, op, frame); err != nil {
-		c.close()
 		return nil, err
 	}
 	return &duplex{

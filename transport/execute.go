@@ -103,12 +103,8 @@ func (a *Agent) launch(ctx context.Context, b *binding, c *Cmd, body wire.Execut
 
 // execute sends the request over a connection of its own.
 func (a *Agent) execute(ctx context.Context, b *binding, frame []byte) (*conn, error) {
-	cn, err := a.open(ctx, b, wire.OpExecute, streamFrame)
+	cn, err := a.request(ctx, b, wire.OpExecute, frame)
 	if err != nil {
-		return nil, err
-	}
-	if err := cn.send(b, wire.OpExecute, frame); err != nil {
-		cn.close()
 		return nil, err
 	}
 	cn.release()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -107,13 +106,11 @@ func (f *follower) attach(ctx context.Context, limit time.Duration) error {
 	if err != nil {
 		return err
 	}
-	c, err := f.agent.open(dctx, f.binding, op, streamFrame)
+	c, err := f.agent.request(dctx, f.binding, op, frame)
 	if err != nil {
 		return err
 	}
-	if err = c.send(f.binding, op, frame); err == nil {
-		err = f.begin(c)
-	}
+	err = f.begin(c)
 	c.release()
 	if err != nil {
 		c.close()
@@ -240,9 +237,7 @@ func (f *follower) execution(c *conn, clock *streamClock) (end streamEnd, err er
 	for {
 		event, err := f.next(op, c)
 		if err != nil {
-			if e, ok := err.(*RefusedError); ok && !end.output {
-				f.unread = slices.Contains(turnedAway, e.Code)
-			} else if !end.output && refusedAll(err) {
+			if f.unread = !end.output && crowded(err); !end.output && refusedAll(err) {
 				f.refused = err
 			}
 			return streamEnd{}, err

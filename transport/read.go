@@ -193,15 +193,7 @@ func (a *Agent) openFileStream(ctx context.Context, b *binding, s *readState) (*
 	if err != nil {
 		return nil, err
 	}
-	c, err := a.open(ctx, b, op, streamFrame)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.send(b, op, frame); err != nil {
-		c.close()
-		return nil, err
-	}
-	return c, nil
+	return a.request(ctx, b, op, frame)
 }
 
 // fileEvent reads the next event of a file's stream. The data is valid until the

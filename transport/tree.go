@@ -61,6 +61,10 @@ func (e *TreeError) Error() string {
 
 func (e *TreeError) Unwrap() error { return e.Err }
 
+func tooManyFiles(path string, o TreeOptions) error {
+	return &TreeError{Path: path, Err: fmt.Errorf("there are more than %d files", o.MaxFiles)}
+}
+
 func (e *TreeError) hadNoEffect() bool { return false } // on other files
 
 // A treeCopy is a copy under way.

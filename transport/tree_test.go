@@ -18,6 +18,7 @@ import (
 
 	"github.com/sandlot-go/sandlot/internal/guest"
 	"github.com/sandlot-go/sandlot/transport"
+	. "github.com/sandlot-go/sandlot/transport/wiretest"
 )
 
 func openRoot(t *testing.T) (*os.Root, string) {
@@ -214,6 +215,19 @@ func TestTreeIsEnded(t *testing.T) {
 	if _, err := g.PutTree(limited(t), "e", brokenFS{from}, transport.TreeOptions{}); !errors.Is(err, errFailing) || errorAs[*transport.TreeError](t, err).Path == "" {
 		t.Errorf("a file that cannot be read: %v", err)
 	}
+}
+
+// TestPutTreeWhereItCannotBe has the guest's program fail, which is to say little.
+func TestPutTreeWhereItCannotBe(t *testing.T) {
+	from := fstest.MapFS{"sub/f": &fstest.MapFile{Data: []byte("x")}}
+	exit1 := `{"type":"result","exitCode":1,"timedOut":false,"durationMs":1}`
+	steps := []Step{executing(Field("command", "mkdir"), Field("args", []any{"-p", "--", "d", "d/sub"}), Field("maxOutputBytes", 4096)), stderr("mkdir: d: \x1b no\n"), finish(exit1)}
+	bubble(t, transport.Config{}, steps, func(t *testing.T, p *pod) {
+		_, err := p.PutTree(t.Context(), "d", from, transport.TreeOptions{})
+		if text := errorAs[*transport.TreeError](t, err).Error(); !strings.Contains(text, `"mkdir: d: \x1b no\n"`) || transport.SafeToRetry(err) {
+			t.Errorf("got %v", err)
+		}
+	})
 }
 
 // brokenFS has files that cannot be read to their end.

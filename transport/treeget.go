@@ -3,7 +3,6 @@ package transport
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -67,7 +66,7 @@ func (a *Agent) listTree(ctx context.Context, t *treeCopy, dir string) (dirs, fi
 		case !e.Mode.IsRegular():
 			t.skip(e.Path, "it is no regular file: "+e.Mode.Type().String())
 		case len(files) == t.options.MaxFiles:
-			return nil, nil, nil, fmt.Errorf("transport: copying a tree: there are more than %d files", t.options.MaxFiles)
+			return nil, nil, nil, tooManyFiles(e.Path, t.options)
 		default:
 			files = append(files, e.Path)
 			execs[e.Path] = e.Mode&0o111 != 0
@@ -106,12 +105,4 @@ func (a *Agent) getFile(ctx context.Context, t *treeCopy, to *os.Root, from, nam
 		return 0, err
 	}
 	return n, nil
-}
-
-// excerptOf is what a program that failed has said.
-func excerptOf(err error) []byte {
-	if exit, ok := errors.AsType[*ExitError](err); ok {
-		return exit.Stderr
-	}
-	return nil
 }

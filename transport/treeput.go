@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -25,30 +26,30 @@ func (a *Agent) PutTree(ctx context.Context, dir string, from fs.FS, options Tre
 		}
 		switch {
 		case err != nil:
-			return err
+			return &TreeError{Path: name, Err: err}
 		case !utf8.ValidString(name):
 			t.skip(name, "its name is not valid UTF-8 and cannot be sent")
 			if d.IsDir() {
 				return fs.SkipDir
 			}
 		case d.IsDir():
-			dirs = append(dirs, path.Join(dir, name))
+			dirs = append(dirs, name)
 		case !d.Type().IsRegular():
 			t.skip(name, "it is no regular file: "+d.Type().String())
 		case len(files) == t.options.MaxFiles:
-			return fmt.Errorf("transport: copying a tree: there are more than %d files", t.options.MaxFiles)
+			return tooManyFiles(name, t.options)
 		default:
 			files = append(files, name)
 			if info, err := d.Info(); err != nil {
-				return err
+				return &TreeError{Path: name, Err: err}
 			} else if info.Mode()&0o111 != 0 {
-				execs = append(execs, path.Join(dir, name))
+				execs = append(execs, name)
 			}
 		}
 		return nil
 	})
 	if err == nil {
-		err = a.batches(ctx, dirs, "mkdir", "-p", "--")
+		err = a.batches(ctx, dir, dirs, "mkdir", "-p", "--")
 	}
 	if err == nil {
 		err = t.each(ctx, files, func(ctx context.Context, name string) (int64, error) {
@@ -61,25 +62,32 @@ func (a *Agent) PutTree(ctx context.Context, dir string, from fs.FS, options Tre
 		})
 	}
 	if err == nil {
-		err = a.batches(ctx, execs, "chmod", "+x", "--")
+		err = a.batches(ctx, dir, execs, "chmod", "+x", "--")
 	}
 	return t.report, callerFirst(ctx, err)
 }
 
-// batches runs a program on names, as many at a time as fit.
-func (a *Agent) batches(ctx context.Context, names []string, program string, args ...string) error {
+// batches runs a program on names below a directory of the guest, as many at a
+// time as fit. It says nothing when it succeeds.
+func (a *Agent) batches(ctx context.Context, dir string, names []string, program string, args ...string) error {
 	const most, room = 500, 64 << 10
 	for len(names) > 0 {
-		n, size := 0, 0
-		for n < len(names) && n < most && size < room {
-			size += len(names[n])
-			n++
+		batch := slices.Clone(args)
+		for size := 0; len(names) > 0 && len(batch) < most && size < room; names = names[1:] {
+			batch = append(batch, path.Join(dir, names[0]))
+			size += len(batch[len(batch)-1])
 		}
-		c := a.Command(ctx, program, slices.Concat(args, names[:n])...)
-		if out, err := c.Output(); err != nil {
-			return fmt.Errorf("%w: %s%s", err, out, excerptOf(err))
+		c := a.Command(ctx, program, batch...)
+		c.MaxOutput = mostSaid
+		_, err := c.Output()
+		if exit, ok := errors.AsType[*ExitError](err); ok && len(exit.Stderr) > 0 {
+			err = fmt.Errorf("%w: %q", err, exit.Stderr)
 		}
-		names = names[n:]
+		if err != nil {
+			return &TreeError{Path: ".", Err: err}
+		}
 	}
 	return nil
 }
+
+const mostSaid = 4 << 10 // bytes of what a program of ours has to say

@@ -81,7 +81,7 @@ func (p personAt) sees(name string) string {
 func TestGuestShellAtATerminal(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("stty"); err != nil {
-		t.Skip(err)
+		t.Skip("needs stty: ", err)
 	}
 	for _, c := range []struct {
 		sentence string
